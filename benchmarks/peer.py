@@ -76,7 +76,7 @@ with light_start():
     from stepscope.derive.step_time.event_categories import event_categories
     from stepscope.derive.timeline.lanes import trace_lanes
     from stepscope.report import to_json
-    from stepscope.report.trace_frames import slice_frame
+    from stepscope.report.to_trace_json import slice_frame
     from stepscope.serve import frames
 profile = stepscope.open(sys.argv[1])
 def draw(host):

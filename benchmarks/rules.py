@@ -38,11 +38,12 @@ import stepscope
 from stepscope.cli.light_start import light_start
 with light_start():
     from stepscope.cli.output import progress
-    from stepscope.report import to_text
     from stepscope.report.compose import STAGES, compose
+    from stepscope.report.outline import as_text
+    from stepscope.report.outline.whole import report_outline
 with progress(STAGES) as shown:
     document = compose(stepscope.open(sys.argv[1]), shown)
-print(len(to_text.render(document, width=100)))
+print(len(as_text.render(report_outline(document), width=100)))
 """
 WITHOUT = """
 import sys
@@ -55,7 +56,9 @@ sys.modules[registry.__name__] = registry
 with light_start():
     from stepscope.advice.replayed import Together
     from stepscope.cli.output import progress
-    from stepscope.report import compose, to_text
+    from stepscope.report import compose
+    from stepscope.report.outline import as_text
+    from stepscope.report.outline.whole import report_outline
     from stepscope.report.document import Headline
 nothing = compose.Judgement(
     headline=Headline(text="", owner=None, percent=None, finding=None),
@@ -66,7 +69,6 @@ nothing = compose.Judgement(
 )
 without_rules = {
     "OF_RULES": (),
-    "readers_of": lambda signals: (),
     "_judged": lambda profile, signals: nothing,
 }
 for name, instead in without_rules.items():
@@ -75,7 +77,7 @@ for name, instead in without_rules.items():
     setattr(compose, name, instead)
 with progress(compose.STAGES) as shown:
     document = compose.compose(stepscope.open(sys.argv[1]), shown)
-print(len(to_text.render(document, width=100)))
+print(len(as_text.render(report_outline(document), width=100)))
 """
 
 

@@ -91,13 +91,19 @@ ABSENT: Final = type("Absent", (), {"__repr__": lambda _: "(absent)"})()
 
 
 def flatten(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Every leaf of a JSON value by its path; of a list also its length."""
+    """Every leaf of a JSON value by its path; of a list also its length.
+
+    Reasons for fields that are null have no order: they are taken by their fields.
+    """
     if isinstance(value, dict):
         for key, member in value.items():
             yield from flatten(member, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         yield f"{path}.length", len(value)
-        for index, member in enumerate(value):
+        members = value
+        if all(isinstance(member, dict) and "field" in member for member in value):
+            members = sorted(value, key=lambda member: (member["field"], str(member)))
+        for index, member in enumerate(members):
             yield from flatten(member, f"{path}[{index}]")
     else:
         yield path, value

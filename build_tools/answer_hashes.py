@@ -29,7 +29,7 @@ import stepscope as ss
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import all_spans
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.errors import BadInput, StepscopeError
 from stepscope.formats import sniff
 from stepscope.formats.opening import find

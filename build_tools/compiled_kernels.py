@@ -1,14 +1,17 @@
 """Compile the kernels of `stepscope._core`: little C, in parallel, and once.
 
 What Cython generates for arrays is most of the C of a kernel and equal for all kernels:
-it is in one module, `SHARED`, that they import. A kernel that was compiled in place
-after its source last changed is used as it is, so that an install after `make`, or a
-wheel, compiles nothing again.
+it is in one module, `SHARED`, that they import. A module of the package whose name
+begins with `_` is compiled as a part of each kernel that imports it: C can inline
+functions only within a module. A kernel that was compiled in place after its source
+last changed is used as it is, so that an install after `make`, or a wheel, compiles
+nothing again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from importlib.metadata import version
@@ -24,6 +27,12 @@ SHARED = f"{PACKAGE}._shared"
 FOLDER = Path("src", *PACKAGE.split("."))
 #: What the kernels are made by, besides their sources.
 RECIPE = (Path("setup.py"), Path("build_tools", "compiled_kernels.py"))
+#: An import of functions that become a part of the kernel.
+INLINED = re.compile(
+    rf"^from {re.escape(PACKAGE)}\.(_\w+) import (?:\([^)]*\)|.*)$", re.MULTILINE
+)
+#: Where the header of a module ends that may be a part of kernels.
+END_OF_HEADER = "    from stepscope._core import _shim as cython\n\n"
 #: No symbols for a debugger, and no warnings about generated C.
 FLAGS = ["-O3", "-g0", "-w"]
 
@@ -41,6 +50,27 @@ def kernels() -> list[Extension]:
         )
         for path in (FOLDER / "_shared.c", *sources)
     ]
+
+
+def inlined_in(kernel: Path) -> list[Path]:
+    """Return the modules whose functions become a part of a kernel."""
+    if kernel.suffix != ".py":
+        return []
+    names = INLINED.findall(kernel.read_text(encoding="utf-8"))
+    return [kernel.with_name(f"{name}.py") for name in names]
+
+
+def with_inlined(kernel: Path, folder: Path) -> Path:
+    """Write a kernel together with the modules that are a part of it, if any are."""
+    modules = iter(inlined_in(kernel))
+    source = INLINED.sub(
+        lambda _: next(modules).read_text("utf-8").rpartition(END_OF_HEADER)[2],
+        kernel.read_text(encoding="utf-8"),
+    )
+    whole = folder / kernel.name
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    whole.write_text(source, encoding="utf-8")
+    return whole
 
 
 class CompileKernels(build_ext):
@@ -69,7 +99,8 @@ class CompileKernels(build_ext):
         """Take a kernel that is compiled in place; return whether there is one."""
         target = Path(self.get_ext_fullpath(kernel.name))
         compiled = FOLDER / target.name
-        made_from = [it for it in (Path(kernel.sources[0]), *RECIPE) if it.exists()]
+        source = Path(kernel.sources[0])
+        made_from = [it for it in (source, *inlined_in(source), *RECIPE) if it.exists()]
         if (
             self.force
             or not compiled.exists()
@@ -89,6 +120,10 @@ class CompileKernels(build_ext):
             self.extensions = every
         self.number, self.total = count(1), len(self.extensions)
         self.say(f"compiling {self.total} kernels")
+        for kernel in self.extensions:
+            source = Path(kernel.sources[0])
+            if inlined_in(source):
+                kernel.sources = [with_inlined(source, folder / "inlined").as_posix()]
         made = cythonize(
             self.extensions,
             language_level=3,

@@ -14,8 +14,7 @@ from stepscope.advice.registry import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from stepscope.advice.item import Item
-    from stepscope.advice.rule import Rule
+    from stepscope.advice.item import Item, Rule
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "findings.md"

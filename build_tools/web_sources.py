@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 import msgspec
 import polars as pl
 
+from stepscope.advice.catalogue import OWNER_WORDS, OWNERS_OF
 from stepscope.advice.checklist import CheckedStage
 from stepscope.advice.finding import Finding
-from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.model_views import AnnotationDetailResult
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.results.tool import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.compare.comparison import Comparison
 from stepscope.report.document import Headline
 from stepscope.report.envelope import Envelope
-from stepscope.report.words.colours import CATEGORIES, MEMORY, TOKENS
 from stepscope.report.words.names import (
     CATEGORY_NAMES,
     CLOCK_WORDS,
@@ -44,6 +43,10 @@ from stepscope.report.words.names import (
 from stepscope.serve.runs.cutting import Cut
 from stepscope.trace.schema import Column, TableSchema
 from stepscope.unavailable import Unavailable
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from page_colours import CATEGORIES, MEMORY, TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -80,6 +80,13 @@ def test_a_field_or_a_row_that_is_gone_is_a_difference_of_shape() -> None:
     assert {it.path: it.new for it in found}["finding"] is ABSENT
 
 
+def test_reasons_for_null_fields_have_no_order() -> None:
+    reasons = [{"field": "b", "reason": "It is."}, {"field": "a", "reason": "So."}]
+    assert kinds({"missing": reasons}, {"missing": reasons[::-1]}) == {}
+    fewer = kinds({"missing": reasons}, {"missing": reasons[1:]})
+    assert fewer["missing.length"] == "shape"
+
+
 def test_declared_fields_are_compared_under_their_new_names_or_not_at_all() -> None:
     new = {
         "headline": OLD["headline"],

@@ -28,7 +28,6 @@ SELDOM = [
     "stepscope.advice.explanation",
     "stepscope.analysis.framework_op_stats.detail",
     "stepscope.derive.steps.inferred",
-    "stepscope.derive.steps.stored",
     "stepscope.derive.timeline.drawn_rows",
     "stepscope.formats.hlo",
     "stepscope.formats.remote",

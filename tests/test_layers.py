@@ -51,6 +51,11 @@ MAY_IMPORT = {
     # Its doors: from a profile to what the renderers are given.
     "report.envelope": BASE | {"trace", "derive"},
     "report.compose": BASE | {"trace", "derive", "analysis", "advice", "report"},
+    # What a finding consists of is declared where it is derived.
+    **dict.fromkeys(
+        ("report.outline.gaps", "report.words.findings", "report.words.names"),
+        BASE | {"derive", "analysis", "advice", "compare"},
+    ),
     # Where the two halves meet: files are opened, and become a profile with its tools.
     "session": BASE | {"formats", "analysis"},
     "serve": BASE
@@ -71,12 +76,13 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "catalogue finding item signals verdict",
-        "rules": "catalogue finding item judging rule signals verdict words",
-        "signals": "finding",
+        "judging": "catalogue finding item signals verdict worker_comparison",
+        "rules": ("catalogue finding item judging signals verdict worker_comparison"),
     },
     "analysis": {
-        "compat_tensorflow": "input_pipeline_analyzer overview_page results steps",
+        "compat_tensorflow": (
+            "input_pipeline_analyzer options overview_page results steps"
+        ),
         "framework_op_stats": "ops options results",
         "gaps": "results steps",
         "inference_profile": "options results",
@@ -84,8 +90,7 @@ ROOMS = {
         "kernel_stats": "ops options results",
         "memory_profile": "options results",
         "model_views": "ops options results",
-        "ops": "",
-        "options": "",
+        "ops": "results",
         "overview_page": "ops options results steps",
         "pod_viewer": "options results steps",
         "results": "",
@@ -129,11 +134,19 @@ ROOMS = {
         "columns": "",
         "costs": "",
         "device": "columns host intervals names",
+        "facts": (
+            "account collectives columns costs device frameworks host inference "
+            "input_pipeline intervals judging measured memory names ops replay "
+            "run_derivation step_time step_windows steps"
+        ),
         "host": "columns intervals names",
         "inference": "columns device host intervals names step_time steps",
         "input_pipeline": ("account columns device host intervals names step_windows"),
         "intervals": "columns",
-        "judging": ("account columns device profile_data step_time step_windows steps"),
+        "judging": (
+            "account columns device profile_data run_derivation step_time step_windows "
+            "steps"
+        ),
         "memory": "columns step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
@@ -149,46 +162,44 @@ ROOMS = {
     "formats": {
         "kineto.columns": "kineto.json",
         "kineto.json": "",
-        "kineto.decoded": "kineto.columns kineto.json",
+        "kineto.decoded": "assemble kineto.columns kineto.json",
         "kineto.tables": (
-            "idle_devices kineto.columns kineto.decoded kineto.json lost "
+            "assemble kineto.columns kineto.decoded kineto.json launch_shapes "
             "torch_allocations"
         ),
-        "nsight_compute": "vendor_tool",
-        "memory": "",
+        "nsight_compute": "assemble launch_shapes vendor_tool",
+        "memory": "assemble",
         "nsight_systems.database": "",
-        "nsight_systems.decoded": "nsight_systems.database",
-        "nsight_systems.tables": "idle_devices nsight_systems.database "
-        "nsight_systems.decoded",
+        "nsight_systems.decoded": "assemble nsight_systems.database",
+        "nsight_systems.tables": (
+            "assemble launch_shapes nsight_systems.database nsight_systems.decoded"
+        ),
         "xplane.decoded": "",
-        "xplane.tables": "hlo idle_devices lost torch_allocations xplane.decoded",
+        "xplane.tables": "assemble hlo launch_shapes torch_allocations xplane.decoded",
     },
     "remote": {
         "access": "addresses captures client destinations messages transport",
     },
     "report": {
-        "outline": "document page words",
-        "text": "document envelope page to_table words",
-        "words": "document envelope page",
+        "outline": "document envelope page words",
+        "text": "outline page to_table words",
+        "words": "page",
     },
     "serve": {
         "runs": "errors frames",
     },
     "trace": {
-        "measured": "schema",
         "reading": "quality",
     },
     "xspace": {
-        "merging": "fields reading writing",
+        "merging": "fields reading wire writing",
         "reading": "fields",
         "writing": "fields",
     },
 }
-#: Rooms whose folders are parts of one: the stages of the checklist, and their signals.
-DIVIDED_ROOMS = ("advice.rules", "advice.signals")
+#: Rooms whose folders are parts of one: the stages of the checklist, and their facts.
+DIVIDED_ROOMS = ("advice.rules", "derive.facts")
 MODULES_OF_A_FOLDER = 15
-#: Hold nothing to take in: the door of a folder, and what stands in for Cython.
-NOT_COUNTED = ("__init__", "_shim")
 
 
 def name_of(path: Path) -> str:
@@ -301,7 +312,10 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 def test_a_folder_holds_no_more_modules_than_one_can_take_in() -> None:
     held = Counter(
-        name_of(path.parent) for path in MODULES if path.stem not in NOT_COUNTED
+        name_of(path.parent)
+        for path in MODULES
+        # The door of a folder, and parts of the modules beside them, are none of them.
+        if not path.stem.startswith("_")
     )
     full = {name for name, n in held.items() if n > MODULES_OF_A_FOLDER}
     assert full == set()

@@ -115,10 +115,14 @@ def test_an_archive_holds_what_builds_it_and_both_kinds_of_pages(archive: Path) 
 
 def test_a_wheel_from_an_archive_lacks_no_file_of_the_package(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert sources_of_package() - names == set()
+    declared = {name for name in sources_of_package() if name.endswith(".toml")}
+    assert sources_of_package() - declared - names == set()
+    # The texts of rules are in it as they were compiled.
+    assert "stepscope/advice/texts.json" in names
     page = ROOT / "src/stepscope/serve/static/index.html"
     assert ("stepscope/serve/static/index.html" in names) == page.is_file()
     assert "stepscope/advice/pages/input_bound.md" in names
+    assert not [name for name in names if name.endswith(".toml")]
 
 
 def test_without_a_compiler_the_version_the_doctor_and_the_report_say_so(

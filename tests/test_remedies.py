@@ -18,10 +18,11 @@ from stepscope import remedies
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.host.tracers import tracers
 from stepscope.remedies import Remedy, Tracers, fit_remedy
 from stepscope.session import open_profile
+from stepscope.trace.schema import read_rows
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -78,7 +79,13 @@ def test_each_remedy_is_used() -> None:
             r'(?m)^(?:remedy|text) = "([A-Z_]+)"$', path.read_text("utf-8")
         )
     }
-    assert used | declared == TABLE.keys()
+    of_reasons = {
+        remedy
+        for path in SOURCE.rglob("reasons.md")
+        for *_, remedy in read_rows(path.read_text("utf-8"))
+        if remedy.isupper()
+    }
+    assert used | declared | of_reasons == TABLE.keys()
 
 
 def rewritten(words: str) -> str:
@@ -274,6 +281,12 @@ def test_remedies_that_ask_for_tracers_are_declared_in_one_place() -> None:
         for text in texts_in(node.value)
         if ASKS.search(text) and text not in BESIDE_THE_LEVEL
     ]
+    asking += [
+        f"{path.relative_to(SOURCE)}: {text}"
+        for path in SOURCE.rglob("reasons.md")
+        for *_, text in read_rows(path.read_text(encoding="utf-8"))
+        if ASKS.search(text)
+    ]
     assert asking == []
 
 
@@ -411,7 +424,7 @@ def test_no_tool_asks_for_what_another_framework_has(
 ) -> None:
     """Tools asked programs of PyTorch for tf.data and for JAX's memory profile."""
     profile = open_profile(repository / "tests" / "data" / name)
-    (framework,) = seen(profile)
+    (framework,) = profile.of_run(frameworks_used)
     others = [word for it, words in OF.items() if it != framework for word in words]
     found = [
         answer if isinstance(answer, Unavailable) else getattr(answer, "missing", ())

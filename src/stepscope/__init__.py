@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stepscope._core.recorder import Trace
-    from stepscope.analysis.profile import ProfileWithTools as ProfileData
+    from stepscope.analysis.tools import ProfileWithTools as ProfileData
     from stepscope.capture import keras
     from stepscope.capture.flight.recorder import flight_recorder
     from stepscope.capture.ground.annotate import StepTrace, mark_step, trace_function
@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 #: use, so that importing the package stays light.
 _PUBLIC = {
     "Profile": ("stepscope.capture.profile", "Profile"),
-    "ProfileData": ("stepscope.analysis.profile", "ProfileWithTools"),
+    "ProfileData": ("stepscope.analysis.tools", "ProfileWithTools"),
     "ProfileOptionBuilder": ("stepscope.profiler.builder", "ProfileOptionBuilder"),
     "Profiler": ("stepscope.profiler.recording", "Profiler"),
     "ProfilerOptions": ("stepscope.capture.ground.options", "ProfilerOptions"),

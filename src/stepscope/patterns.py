@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from re import Match
 
+#: Name of Python's garbage collections in recordings of stepscope.
+COLLECTION: Final = "garbage collection"
+#: With it, how PyTorch's recorder names them; what other events of frameworks call so
+#: releases their own objects.
+COLLECTIONS: Final = (COLLECTION, "Python GC")
+#: Name of those of the recorder's own threads.
+RECORDERS_COLLECTION: Final = "garbage collection of the recorder"
 #: Ranges that a program has named as fetching input.
 NAMED_INPUT: Final = (
     r"(?i)^(?:py)?grain(?:$|[ ._:])|^next$|^(?:get_)?next_?(?:batch|element)$"

@@ -81,6 +81,7 @@ class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
         nsight: What to do where Nsight Systems recorded, whatever was on.
         frameworks: Framework ("Python" is none) → what to do in a program of it alone.
         commands: Lines to copy, in order, the least privilege first.
+        framework_commands: Framework → a line that only its programs can use.
     """
 
     words: str
@@ -90,6 +91,7 @@ class _RemedyWords(Frozen, frozen=True, forbid_unknown_fields=True):
     nsight: str | None = None
     frameworks: dict[str, str | _FrameworkWords] = msgspec.field(default_factory=dict)
     commands: tuple[str, ...] = ()
+    framework_commands: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class _RemedyTable(Frozen, frozen=True, forbid_unknown_fields=True):
@@ -200,6 +202,12 @@ class Remedy(StrEnum):
     def commands(self) -> tuple[str, ...]:
         """Lines to copy, in order; empty where none is needed."""
         return _TABLE.remedies[self.name].commands
+
+    def commands_for(self, frameworks: Collection[str]) -> tuple[str, ...]:
+        """Return the lines to copy in a program of these frameworks, or of any."""
+        lines = _TABLE.remedies[self.name].framework_commands.items()
+        fitting = [line for of, line in lines if not frameworks or of in frameworks]
+        return (*fitting, *self.commands)
 
     @property
     def depends_on_recording(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.formats.beside import with_kernels
 from stepscope.formats.opening import open_hosts, open_run
 

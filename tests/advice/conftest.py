@@ -6,47 +6,58 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.enclosing import enclosing_functions
-from stepscope.advice.signals.input import InputSignals, input_signals
-from stepscope.advice.signals.launch import LaunchSignals, launch_signals
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.loading.loader_calls import loader_calls
-from stepscope.advice.signals.loading.loader_workers import (
+from stepscope.advice.signals import Signals
+from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.devices.kernel_precision import (
+    PrecisionSignals,
+    precision_signals,
+)
+from stepscope.derive.facts.devices.launching import LaunchSignals, launch_signals
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
+from stepscope.derive.facts.hosts.batch_makers import (
+    loader_calls,
+    made_elsewhere,
+    made_in_own_threads,
+    python_elements,
+)
+from stepscope.derive.facts.hosts.callbacks import called_back
+from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.hosts.function_ways import function_ways, rare_functions
+from stepscope.derive.facts.hosts.own_lines import enclosing_functions
+from stepscope.derive.facts.hosts.pipeline_stages import (
+    PipelineSignals,
+    pipeline_signals,
+)
+from stepscope.derive.facts.hosts.worker_processes import (
     loader_workers,
     machine_cores,
+    worker_time,
 )
-from stepscope.advice.signals.loading.made_elsewhere import made_elsewhere
-from stepscope.advice.signals.loading.own_threads import made_in_own_threads
-from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
-from stepscope.advice.signals.loading.python_elements import python_elements
-from stepscope.advice.signals.loading.worker_time import worker_time
-from stepscope.advice.signals.precision import PrecisionSignals, precision_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replay import ReplaySignals, replay_signals
-from stepscope.advice.signals.running.asleep import asleep
-from stepscope.advice.signals.running.by_hand import collected_by_hand
-from stepscope.advice.signals.running.callbacks import called_back
-from stepscope.advice.signals.running.function_runs import function_runs
-from stepscope.advice.signals.running.kept import kept_growth
-from stepscope.advice.signals.running.rare_functions import rare_functions
-from stepscope.advice.signals.running.ways import function_ways
-from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.signals.shares import (
+from stepscope.derive.facts.judged_steps import unexplained_outside
+from stepscope.derive.facts.memory_use import kept_growth
+from stepscope.derive.facts.processors import asleep
+from stepscope.derive.facts.program_traits import collected_by_hand
+from stepscope.derive.facts.recording import (
+    CaptureSignals,
+    capture_signals,
+    record_grade,
+)
+from stepscope.derive.facts.replaying.replays import ReplaySignals, replay_signals
+from stepscope.derive.facts.step_shares import (
     AccountSignals,
     NamedTime,
     StepShares,
     account_signals,
 )
-from stepscope.advice.signals.signal import Signal, Signals
-from stepscope.advice.signals.trust.capture import CaptureSignals, capture_signals
-from stepscope.advice.signals.trust.outside import unexplained_outside
-from stepscope.advice.signals.vocabulary import frameworks_used
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.frameworks import frameworks_used
+from stepscope.derive.judging.recorded_devices import DeviceSignals, device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from stepscope.derive.run_derivation import RunDerivation
 
 MS = 1_000_000_000
 US = 1_000_000
@@ -182,7 +193,7 @@ def precision_of(**fields: Any) -> PrecisionSignals:
 
 
 def signals_of(
-    *accounts: StepShares | Mapping[Signal[Any], Any], **given: Any
+    *accounts: StepShares | Mapping[RunDerivation[Any], Any], **given: Any
 ) -> Signals:
     """These accounts on a recorded device, and other signals, by themselves or by name.
 
@@ -190,7 +201,7 @@ def signals_of(
     `account` replace what a recorded run without a fault has.
     """
     found = tuple(one for one in accounts if isinstance(one, StepShares))
-    known: dict[Signal[Any], Any] = {
+    known: dict[RunDerivation[Any], Any] = {
         account_signals: AccountSignals(found) if found else NOT_RECORDED,
         device_signals: RECORDED,
         record_grade: 1.0,
@@ -218,7 +229,7 @@ def signals_of(
         python_elements: {},
         replay_signals: ReplaySignals({}),
     }
-    by_name: dict[str, Signal[Any]] = {
+    by_name: dict[str, RunDerivation[Any]] = {
         "account": account_signals,
         "device": device_signals,
         "fetching": input_signals,

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.advice.signals.running.memory import (
-    MemorySignals,
-    MemoryUse,
-    memory_signals,
-)
+from stepscope.derive.facts.memory_use import MemorySignals, MemoryUse, memory_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.signal import Signal
+    from stepscope.derive.run_derivation import RunDerivation
 
 GIB = 2**30
 _NONE = Unavailable(code="NO_ALLOCATOR_EVENTS", reason="None.", remedy="Record some.")
@@ -39,7 +35,7 @@ def memory(*, peak_gib: float = 30.0, **fields: Any) -> MemoryUse:
     )
 
 
-def told(*memories: MemoryUse) -> dict[Signal[Any], Any]:
+def told(*memories: MemoryUse) -> dict[RunDerivation[Any], Any]:
     """These memories as signals."""
     absent = None if any(one.name != "process" for one in memories) else _NONE
     return {memory_signals: MemorySignals(memories, absent)}

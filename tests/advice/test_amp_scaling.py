@@ -14,7 +14,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.precision.amp_scaling import evaluate
-from stepscope.advice.signals.computing.finite_checks import finite_checks
+from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.thresholds import THRESHOLDS
 
 

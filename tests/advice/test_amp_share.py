@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.judging.narrow import for_units
+from stepscope.advice.judging.fitting_actions import for_units
 from stepscope.advice.rules.precision.amp_share import evaluate
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.precision import precision_signals
-from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
-from stepscope.derive.judging.recorded_devices import DeviceSignals
+from stepscope.derive.facts.devices.kernel_precision import precision_signals
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
+from stepscope.derive.judging.recorded_devices import DeviceSignals, device_signals
 from stepscope.thresholds import THRESHOLDS
 
 US = 1_000_000

@@ -12,7 +12,6 @@ import pytest
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.registry import RULES
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +44,7 @@ def failing(path: Path) -> frozenset[str]:
     kernels = next(
         (folder / it for folder, it in MEASURED.items() if folder in path.parents), None
     )
-    found = evaluate(signals_of(open_profile(path, kernels=kernels), THRESHOLDS))
+    found = evaluate(signals_of(open_profile(path, kernels=kernels)))
     return frozenset(one.id for one in found if one.status == "fail")
 
 

@@ -10,7 +10,7 @@ from tests.support.traces.training import BF16, MATMUL, Recorder, findings
 
 from stepscope.advice import engine
 from stepscope.advice.rules.trust.capture_quality import evaluate
-from stepscope.advice.signals.trust.capture import capture_signals
+from stepscope.derive.facts.recording import capture_signals
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import headline
 from stepscope.thresholds import THRESHOLDS
@@ -265,7 +265,7 @@ def test_looks_are_counted_in_the_samples(looks: int, few: int | None) -> None:
         ("samples of main, 100 a second", "$/app/t.py:4 work", 0, 10_000.0 * looks),
     ]
     profile = blueprint.profile(blueprint.trace(lines))
-    found = engine.signals_of(profile, THRESHOLDS).of(capture_signals)
+    found = engine.signals_of(profile).of(capture_signals)
     assert found.few_looks == few
 
 

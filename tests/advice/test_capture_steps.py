@@ -11,8 +11,8 @@ from tests.support.traces.training import Recorder, ahead, findings, together
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.trust.capture_steps import evaluate
-from stepscope.advice.signals.trust.step_marks import HostSteps, Tried, step_signals
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+from stepscope.derive.facts.judged_steps import HostSteps, Tried, step_signals
 from stepscope.report.words.findings import headline
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS

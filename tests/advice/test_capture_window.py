@@ -9,7 +9,7 @@ from tests.advice.test_capture_steps import host
 from tests.support.traces.training import ahead, findings, on_host, together
 
 from stepscope.advice.rules.trust.capture_window import evaluate
-from stepscope.advice.signals.trust.step_marks import step_signals
+from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "capture.window"

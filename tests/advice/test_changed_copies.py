@@ -13,7 +13,6 @@ import pytest
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,7 +163,7 @@ def fewer_kernels(data: bytes) -> bytes:
 
 
 def verdicts(path: Path) -> dict[str, Any]:
-    found = evaluate(signals_of(open_profile(path), THRESHOLDS))
+    found = evaluate(signals_of(open_profile(path)))
     return {one.id: one for one in found}
 
 

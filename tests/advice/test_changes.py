@@ -13,8 +13,8 @@ from tests.support.traces.training import together as unmarked_waits
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.replayed import together
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.replaying.change import Carried, Joined
+from stepscope.derive.facts.replaying.edits import Carried, Joined
+from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
 
 US = 1_000_000
 
 
 def signals_of_lines(lines: list[Any]) -> Signals:
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    return signals_of(blueprint.profile(trace), THRESHOLDS)
+    return signals_of(blueprint.profile(trace))
 
 
 def found_in(lines: list[Any]) -> Mapping[str, Finding]:

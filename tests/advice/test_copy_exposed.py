@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import KERNELS, Recorder, findings
 
 from stepscope.advice.rules.placement.copy_exposed import evaluate
-from stepscope.advice.signals.placement.copies import copy_signals
+from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

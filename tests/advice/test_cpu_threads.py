@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.support.traces.training import ahead, cores, findings, on_host
 
-from stepscope.advice.signals.counters import Readings
-from stepscope.advice.signals.running.processors import mean_by_window
+from stepscope.derive.facts.processors import Readings, mean_by_window
 
 OWN = "process CPU (percent)"
 PRESSURE = "CPU pressure (percent)"

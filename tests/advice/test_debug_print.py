@@ -15,7 +15,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.running.debug_print import evaluate
-from stepscope.advice.signals.running.debugging import anomaly_checks, blocking_calls
+from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 

@@ -32,7 +32,7 @@ from tests.support.traces.waiting import (
 from stepscope.advice.engine import signals_of
 from stepscope.advice.finding import Finding
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.signal import Signal, Signals
+from stepscope.advice.signals import Signals
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.demo import RECORDED
 from stepscope.session import open_profile
@@ -40,7 +40,8 @@ from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from stepscope.advice.rule import Rule
+    from stepscope.advice.item import Rule
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.trace.model import TraceData
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,7 +161,7 @@ def test_a_rule_asks_for_the_signals_that_it_declares(
     asked = set()
 
     def listening(signals: Signals) -> Signals:
-        def value_of(wanted: Signal[Any]) -> Any:
+        def value_of(wanted: RunDerivation[Any]) -> Any:
             asked.add(wanted)
             return signals.of(wanted)
 
@@ -210,8 +211,8 @@ def test_every_cause_that_is_found_has_words(
 
 @every_rule
 def test_a_rules_docs_name_the_tools_that_show_its_numbers(rule: Rule) -> None:
-    module = rule.evaluate.__module__.rpartition(".")[2]
-    text = (ROOT / "docs" / "advice" / f"{module}.md").read_text(encoding="utf-8")
+    name = rule.item.id.replace(".", "_")
+    text = (ROOT / "docs" / "advice" / f"{name}.md").read_text(encoding="utf-8")
     assert rule.item.tools
     assert set(rule.item.tools) <= {tool.name for tool in TOOLS}
     assert {

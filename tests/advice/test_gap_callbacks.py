@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.support.traces.training import beside, findings, on_host, paused
 
-from stepscope.advice.finding import Part, Saving
-from stepscope.advice.rules.waiting.gap_callbacks import evaluate
-from stepscope.advice.signals.running.function_runs import function_runs
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.advice.rules.waiting.gaps import judge_callbacks as evaluate
+from stepscope.derive.facts.evidence import Part, Saving
+from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000

@@ -14,10 +14,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.waiting.gap_contention import evaluate
-from stepscope.advice.signals.launches.contention import (
-    Contention,
-    contention_signals,
-)
+from stepscope.derive.facts.devices.contention import Contention, contention_signals
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

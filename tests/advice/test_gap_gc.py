@@ -18,7 +18,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.engine import signals_of as all_signals
-from stepscope.advice.rules.waiting.gap_gc import evaluate
+from stepscope.advice.rules.waiting.gaps import judge_garbage as evaluate
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
@@ -95,7 +95,7 @@ def test_collections_of_pytorchs_own_recorder_count(tmp_path: Path) -> None:
     path = tmp_path / "vm_1.1700000000.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     profile = blueprint.profile(read_file(path))
-    finding = evaluate(all_signals(profile, THRESHOLDS), THRESHOLDS)
+    finding = evaluate(all_signals(profile), THRESHOLDS)
     assert (finding.status, finding.severity) == ("fail", "critical")
     assert finding.share_percent == pytest.approx(6.0, abs=0.1)
     assert finding.parts[0].name == "Python GC"

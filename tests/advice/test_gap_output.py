@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.traces.training import beside, findings, on_host, paused
 
-from stepscope.advice.finding import Saving
-from stepscope.advice.rules.waiting.gap_output import evaluate
+from stepscope.advice.rules.waiting.gaps import judge_output as evaluate
+from stepscope.derive.facts.evidence import Saving
 from stepscope.thresholds import THRESHOLDS
 
 

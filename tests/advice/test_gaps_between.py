@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.finding import Saving
-from stepscope.advice.rules.waiting.gaps_between import evaluate
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.advice.rules.waiting.gaps import judge_between as evaluate
+from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.thresholds import THRESHOLDS
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.traces.training import Recorder, findings, on_host, together
 
-from stepscope.advice.rules.launches.gpu_worth import evaluate
-from stepscope.advice.signals.launches.set_up import SetUp, set_up_signals
+from stepscope.advice.rules.launches.device_fill import judge_small_model as evaluate
+from stepscope.derive.facts.devices.set_up import SetUp, set_up_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "gpu.worth"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepscope.advice.finding import Finding, Pattern, Saving
+from stepscope.advice.finding import Finding, Pattern
 from stepscope.advice.headline import by_cost, costliest, lead
 from stepscope.advice.replayed import together
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.shares import NamedTime
-from stepscope.advice.signals.vocabulary import frameworks_used
-from stepscope.derive.frameworks import PLAIN
+from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.step_shares import NamedTime
+from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.report.words.headline import first_sentence
 from stepscope.thresholds import THRESHOLDS
 

@@ -9,14 +9,10 @@ from tests.support.results.pages import page
 from tests.support.traces import blueprint
 from tests.support.traces.training import findings, on_host
 
-from stepscope.advice.finding import Part, Saving
 from stepscope.advice.rules.waiting.host_work import evaluate
-from stepscope.advice.signals.launches.eager import (
-    EagerOps,
-    EagerSignals,
-    eager_signals,
-)
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.facts.evidence import Part, Saving
+from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS

@@ -9,15 +9,12 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import cores, on_host
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.finding import CauseShare, Saving
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.input import InputSignals, input_signals
-from stepscope.advice.signals.loading.loader_calls import LoaderCalls, loader_calls
-from stepscope.advice.signals.loading.loader_workers import (
-    LoaderWorkers,
-    loader_workers,
-)
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.facts.evidence import CauseShare, Saving
+from stepscope.derive.facts.hosts.batch_fetches import InputSignals, input_signals
+from stepscope.derive.facts.hosts.batch_makers import LoaderCalls, loader_calls
+from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, loader_workers
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
@@ -152,7 +149,7 @@ def test_a_loader_with_fewer_workers_than_cores_is_told_to_get_more(
 def test_workers_are_counted_while_the_steps_run() -> None:
     lines = [*on_host(), *cores(2, **{"worker processes": 3.0})]
     profile = blueprint.profile(blueprint.trace(lines))
-    assert loader_workers.compute(profile, THRESHOLDS) == {
+    assert profile.of_run(loader_workers) == {
         "vm": LoaderWorkers(workers=3, cores=2, full=False)
     }
 
@@ -227,7 +224,7 @@ def test_copies_say_whether_they_read_pinned_memory(
         lines.append(("gpu:0/8(MemcpyH2D)", name, 100 * at, 50, details))
     lines.append(("main", "train", 0, 990, {"_r": 1, "step_num": 0}))
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    found = signals_of_profile(profile).of(input_signals)
     assert isinstance(found, InputSignals)
     assert found.pinned == pinned
 
@@ -246,7 +243,7 @@ def test_groups_of_large_copies_are_counted_by_step() -> None:
                 ("gpu:0/7(Compute)", "gemm", start + 60, 50, {"group_id": step}),
             ]
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    found = signals_of_profile(profile, THRESHOLDS).of(input_signals)
+    found = signals_of_profile(profile).of(input_signals)
     assert isinstance(found, InputSignals)
     assert found.pieces == {"vm:0": 3.0}
 
@@ -410,6 +407,6 @@ def test_what_a_loader_calls_is_told_by_who_called_it() -> None:
             ("main", "/app/data.py(9): shift", begin + 5_000.0, 2_400.0),
         ]
     profile = blueprint.profile(blueprint.trace(lines))
-    (found,) = loader_calls.compute(profile, THRESHOLDS).values()
+    (found,) = profile.of_run(loader_calls).values()
     assert found.percent["collate", "/app/data.py", 6] == pytest.approx(100)
     assert found.percent["shift", "/app/data.py", 9] == pytest.approx(25)

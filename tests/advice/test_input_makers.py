@@ -10,17 +10,14 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.finding import Part
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.input import input_signals
-from stepscope.advice.signals.loading.pipeline import (
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.batch_fetches import input_signals
+from stepscope.derive.facts.hosts.batch_makers import PythonElements, python_elements
+from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     Stage,
     pipeline_signals,
-)
-from stepscope.advice.signals.loading.python_elements import (
-    PythonElements,
-    python_elements,
 )
 from stepscope.thresholds import THRESHOLDS
 
@@ -189,7 +186,7 @@ def test_python_behind_ops_is_told_by_what_called_it() -> None:
             ("main", "/app/data.py(50): train", begin + 7_000.0, 2_900.0),
         ]
     profile = blueprint.profile(blueprint.trace(lines))
-    (found,) = python_elements.compute(profile, THRESHOLDS).values()
+    (found,) = profile.of_run(python_elements).values()
     assert found.percent == pytest.approx(50)
     assert found.function is not None
     assert (found.function.name, found.function.line) == ("parse", 6)
@@ -257,7 +254,7 @@ def test_a_dataset_of_keras_is_to_use_its_own_workers(
             ("seen", "/app/data.py(6): Pictures.__getitem__", begin + 1_020.0, 4_700.0),
         ]
     profile = blueprint.profile(blueprint.trace(lines))
-    elements = python_elements.compute(profile, THRESHOLDS)
+    elements = profile.of_run(python_elements)
     (found,) = elements.values()
     assert found.of_keras == (adapter != "produce")
     signals = signals_of(shares(input=3.0), {python_elements: {"vm": found}})

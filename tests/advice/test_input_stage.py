@@ -12,7 +12,7 @@ from tests.support.traces.training import findings, together
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as of_profile
 from stepscope.advice.rules.loading.input_stage import evaluate
-from stepscope.advice.signals.loading.pipeline import (
+from stepscope.derive.facts.hosts.pipeline_stages import (
     PipelineSignals,
     Stage,
     pipeline_signals,

@@ -15,8 +15,12 @@ from tests.support.traces.training import (
     together,
 )
 
-from stepscope.advice.rules.launches.kernel_fill import evaluate
-from stepscope.advice.signals.launches.fill import DeviceFill, Unfilled, fill_signals
+from stepscope.advice.rules.launches.device_fill import judge_kernel_fill as evaluate
+from stepscope.derive.facts.devices.device_fill import (
+    DeviceFill,
+    Unfilled,
+    fill_signals,
+)
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "kernel.fill"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.finding import Saving
 from stepscope.advice.rules.launches.launch_delay import evaluate
-from stepscope.advice.signals.running.annotations import annotation_names
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.facts.evidence import Saving
+from stepscope.derive.facts.program_traits import annotation_names
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.derive.judging.recorded_devices import DeviceSignals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS

@@ -9,8 +9,7 @@ from tests.support.traces import blueprint
 from tests.support.traces.training import findings, paced, together
 
 from stepscope.advice.engine import signals_of
-from stepscope.advice.signals.launches.queued import Queue, queue_signals
-from stepscope.thresholds import THRESHOLDS
+from stepscope.derive.facts.devices.launching import Queue, queue_signals
 from stepscope.unavailable import Unavailable
 
 
@@ -19,7 +18,7 @@ def queues(lines: list[Any], *, without: str | None = None) -> dict[str, Queue]:
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)
-    return signals_of(profile, THRESHOLDS).of(queue_signals)
+    return signals_of(profile).of(queue_signals)
 
 
 def steps_of_two_kernels() -> list[Any]:

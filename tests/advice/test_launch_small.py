@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import Recorder, findings, on_host
 
 from stepscope.advice.rules.launches.launch_small import evaluate
-from stepscope.advice.signals.launches.small import WorkGroup, small_kernels
+from stepscope.derive.facts.devices.small_work import WorkGroup, small_kernels
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 

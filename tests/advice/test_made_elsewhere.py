@@ -22,10 +22,7 @@ from tests.support.traces.nsight import (
 from stepscope.advice.engine import evaluate as all_rules
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.rules.loading.input_bound import evaluate
-from stepscope.advice.signals.loading.made_elsewhere import (
-    MadeElsewhere,
-    made_elsewhere,
-)
+from stepscope.derive.facts.hosts.batch_makers import MadeElsewhere, made_elsewhere
 from stepscope.derive.profile_data import ProfileData
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -42,7 +39,7 @@ OWN = "worker processes and fetch ahead"
 
 
 def found_in(profile: ProfileData) -> Finding:
-    signals = signals_of_profile(profile, THRESHOLDS)
+    signals = signals_of_profile(profile)
     (found,) = (one for one in all_rules(signals) if one.id == "input.bound")
     return found
 

@@ -8,9 +8,9 @@ import pytest
 from tests.advice.memories import memory, told
 from tests.support.traces.training import WATCHED, allocating, findings, together
 
-from stepscope.advice.finding import Part
-from stepscope.advice.rules.running.mem_peak import evaluate
-from stepscope.advice.signals.running.traits import ProgramTraits, program_traits
+from stepscope.advice.rules.running.memory import judge_peak as evaluate
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
 
 GIB = 2**30

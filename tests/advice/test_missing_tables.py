@@ -12,8 +12,10 @@ from tests.support.results.statements import read
 from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
 from stepscope.cli.output import Progress
-from stepscope.report import to_json, to_text
+from stepscope.report import to_json
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
@@ -39,7 +41,7 @@ def test_a_deleted_table_turns_no_fail_into_a_pass(
     assert failed
     assert failed & passed == set()
     assert all(one.unavailable for one in after.findings if one.status == "cannot_tell")
-    assert to_text.render(after, width=80)
+    assert as_text.render(report_outline(after), width=80)
     assert to_json.render_document(after)
 
 
@@ -47,7 +49,7 @@ def test_a_deleted_table_turns_no_fail_into_a_pass(
 def opened(name: str) -> tuple[ProfileData, frozenset[str]]:
     """A recording of the repository, and the rules that fail on it."""
     profile = open_profile(DATA / name)
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     found = (rule.evaluate(signals, THRESHOLDS) for rule in RULES)
     return profile, frozenset(one.id for one in found if one.status == "fail")
 
@@ -61,7 +63,7 @@ def test_no_rule_that_fails_passes_for_want_of_a_table(name: str, table: str) ->
     """Without the devices' names a share of 16 bit passed that most kernels lacked."""
     profile, failing = opened(name)
     assert failing
-    signals = signals_of(profile.without(table, GONE), THRESHOLDS)
+    signals = signals_of(profile.without(table, GONE))
     for rule in RULES:
         if rule.item.id in failing:
             found = rule.evaluate(signals, THRESHOLDS)

@@ -17,7 +17,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.devices.multi_batch import evaluate
-from stepscope.advice.signals.launches.fill import DeviceFill, fill_signals
+from stepscope.derive.facts.devices.device_fill import DeviceFill, fill_signals
 from stepscope.thresholds import THRESHOLDS
 
 GIB = 2**30

@@ -27,8 +27,7 @@ from tests.support.traces.training import (
 
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.device import device_signals
-from stepscope.thresholds import THRESHOLDS
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.trace.tables import TABLES
 
 #: What the clean bases hold nothing of.
@@ -349,7 +348,7 @@ def test_a_listed_device_without_activity_is_a_silent_one() -> None:
     judged = {one.status for one in found.values() if one.stage > 0}
     assert judged == {"cannot_tell"}
     profile = blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     assert signals.of(device_signals).recorded == "silent"
     assert "GPU:0" in (signals.of(device_signals).sign or "")
 
@@ -365,7 +364,7 @@ def test_ops_on_the_host_and_no_sign_of_a_device_is_a_run_on_the_host() -> None:
         )
     ]
     profile = blueprint.profile(blueprint.trace(lines))
-    found = {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
+    found = {one.id: one for one in evaluate(signals_of(profile))}
     assert [one.id for one in found.values() if one.status == "fail"] == ["input.bound"]
     about_devices = {"gaps.between", "launch.delay", "amp.share", "comm.exposed"}
     assert {found[name].status for name in about_devices} == {"not_applicable"}

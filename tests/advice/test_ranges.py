@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.advice.signals.ranges import SHOWN, largest, longest
+from stepscope.derive.facts.evidence import SHOWN, largest, longest
 from stepscope.derive.intervals.spans import Spans
 
 

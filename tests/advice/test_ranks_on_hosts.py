@@ -14,7 +14,6 @@ from tests.support.traces.training import cores
 
 from stepscope.advice.engine import signals_of
 from stepscope.report.words.findings import headline
-from stepscope.thresholds import THRESHOLDS
 
 STEPS = 12
 PERIOD_US = 10_000
@@ -33,7 +32,7 @@ def judged(*work_us: list[int]) -> Judged:
                 ("pool", "gloo:all_reduce", begin + work, 9_000 - work),
             ]
         ranks.append(blueprint.trace(lines, host=f"rank{number}"))
-    return Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))
+    return Judged(signals_of(blueprint.profile(*ranks)))
 
 
 def test_of_two_ranks_one_waits_for_all_that_the_other_is_late() -> None:
@@ -70,7 +69,7 @@ def test_what_the_busiest_rank_does_beyond_the_others_is_named() -> None:
             if sorted_us:
                 lines.append(("main", "aten::sort", begin + 3_000, sorted_us))
         ranks.append(blueprint.trace(lines, host=f"rank{number}"))
-    found = Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))["multi.balance"]
+    found = Judged(signals_of(blueprint.profile(*ranks)))["multi.balance"]
     assert (found.parts[0].name, found.parts[0].detail) == ("rank1", "aten::sort")
     assert "falls to rank1" in headline(found)
     assert "most of it in aten::sort" in headline(found)
@@ -119,7 +118,7 @@ def on_full_cores(
             if extra and longer_us:
                 lines.append(("main", extra, begin + 4_000, longer_us))
         ranks.append(blueprint.trace(lines, host=f"rank{number}"))
-    return Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))
+    return Judged(signals_of(blueprint.profile(*ranks)))
 
 
 def test_who_has_no_more_to_do_and_waits_for_a_core_is_not_blamed() -> None:

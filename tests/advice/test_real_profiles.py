@@ -13,7 +13,6 @@ from tests.support.traces.judged import Judged
 
 from stepscope.advice.engine import signals_of
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +36,7 @@ NOT_RECORDED = frozenset(
 @cache
 def findings(path: Path) -> Mapping[str, Finding]:
     profile = open_profile(path)
-    return Judged(signals_of(profile, THRESHOLDS))
+    return Judged(signals_of(profile))
 
 
 @pytest.mark.parametrize("name", ["healthy", "xla", "keras_fit"])

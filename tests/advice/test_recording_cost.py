@@ -8,7 +8,7 @@ import pytest
 from tests.support.traces.training import apart, findings, on_host, together
 
 from stepscope.advice.rules.trust.recording_cost import evaluate
-from stepscope.advice.signals.trust.recorder import recorder_signals
+from stepscope.derive.facts.recording import recorder_signals
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "recording.cost"

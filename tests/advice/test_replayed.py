@@ -16,14 +16,13 @@ from tests.support.traces.judged import Judged
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.finding import Limits, Saving
-from stepscope.advice.signals.replay import ReplaySignals, replay_signals
-from stepscope.advice.signals.replaying.change import Gone
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.signal import Signals
+from stepscope.advice.signals import Signals
+from stepscope.derive.facts.evidence import Limits, Saving
+from stepscope.derive.facts.replaying.edits import Gone
+from stepscope.derive.facts.replaying.replays import ReplaySignals, replay_signals
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import IDLE_OWNERS
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signal
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.run_derivation import RunDerivation
 
 
 def findings(signals: Signals) -> Mapping[str, Finding]:
@@ -41,7 +40,7 @@ def findings(signals: Signals) -> Mapping[str, Finding]:
 
 def signals_of_lines(lines: list[blueprint.Line]) -> Signals:
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
-    return signals_of(blueprint.profile(trace), THRESHOLDS)
+    return signals_of(blueprint.profile(trace))
 
 
 def test_a_finding_promises_what_the_replay_gains() -> None:
@@ -87,7 +86,7 @@ def test_after_the_host_the_kernels_are_next() -> None:
 def test_the_recording_itself_is_never_what_comes_next(repository: Path) -> None:
     """2.8 of its 20 ms are the profiler's start, which no one launching holds up."""
     profile = ss.open(repository / "tests/data/gpu/torch_launch_bound")
-    replays = signals_of(profile, THRESHOLDS).of(replay_signals)
+    replays = signals_of(profile).of(replay_signals)
     changes = (Gone(("launch",), "any"),)
     replay = replays.usable("localhost:0")
     assert replay is not None
@@ -100,7 +99,7 @@ def test_the_recording_itself_is_never_what_comes_next(repository: Path) -> None
 def without_replay(signals: Signals) -> Signals:
     """The same signals, of a recording whose graph is incomplete."""
 
-    def value_of(wanted: Signal[Any]) -> Any:
+    def value_of(wanted: RunDerivation[Any]) -> Any:
         value = signals.of(wanted)
         if wanted is not replay_signals:
             return value
@@ -139,7 +138,7 @@ def test_without_steps_nothing_is_replayed() -> None:
 
 def step_and_busy_ms(profile: ProfileData, label: str) -> tuple[float, float]:
     """The mean step of a device or host, and how long the device is busy in it."""
-    shares = signals_of(profile, THRESHOLDS).of(account_signals)
+    shares = signals_of(profile).of(account_signals)
     assert not isinstance(shares, Unavailable)
     (mine,) = (one for one in shares.shares if one.label == label)
     starts, ends = np.array(mine.bounds).T
@@ -202,7 +201,7 @@ def test_no_finding_on_any_program_promises_more_than_its_time_nor_than_the_step
         begin += pause + work + 40
     trace = blueprint.trace(lines, devices={0: blueprint.A100} if on_device else {})
     profile = blueprint.profile(trace)
-    for found in evaluate(signals_of(profile, THRESHOLDS)):
+    for found in evaluate(signals_of(profile)):
         assert_limited(found, profile)
 
 

@@ -11,7 +11,6 @@ from tests.support.traces.training import fed, findings, parallel, together
 
 from stepscope.advice.engine import signals_of
 from stepscope.advice.judging.compared import worker_words
-from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import TABLES
 
 H100 = blueprint.A100 | {"gpu_device_name": "NVIDIA H100 80GB HBM3"}
@@ -119,7 +118,7 @@ def test_a_rank_with_more_work_is_levelled_in_a_replay() -> None:
         )
         for device in range(4)
     ]
-    balance = Judged(signals_of(blueprint.profile(*ranks), THRESHOLDS))["multi.balance"]
+    balance = Judged(signals_of(blueprint.profile(*ranks)))["multi.balance"]
     assert (balance.status, balance.devices[0]) == ("fail", "rank1:0")
     assert balance.saving_ms is not None
     assert balance.saving_ms.basis == "replay"

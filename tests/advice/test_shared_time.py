@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from stepscope.advice.engine import explained
-from stepscope.advice.finding import CauseShare, Finding, Saving
-from stepscope.advice.item import Item, Words
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Item, Rule, Words
 from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.shares import AccountSignals
+from stepscope.derive.facts.evidence import CauseShare, Saving
+from stepscope.derive.facts.step_shares import AccountSignals
 from stepscope.thresholds import THRESHOLDS
 
 MS = 1_000_000_000
@@ -39,7 +39,9 @@ def told(
     accounted: Any, *narrower: Finding, broad: Finding
 ) -> dict[str, tuple[str, ...]]:
     words = Words(texts={})
-    blank = Item(id=BROAD, stage=2, place=1, title="", about="", words=words, tools=())
+    blank = Item(
+        id=BROAD, stage=2, place=1, module="", title="", about="", words=words, tools=()
+    )
     items = [
         blank,
         *(

@@ -20,13 +20,14 @@ from tests.support.results.statements import (
     read,
 )
 
-from stepscope.advice.words import OWNERS_OF
+from stepscope.advice.catalogue import OWNERS_OF
 from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.report import to_text
+from stepscope.report.outline import as_text
+from stepscope.report.outline.findings import unseen
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.text import pod
 from stepscope.report.text.pod import render
-from stepscope.report.text.unseen import unseen
 from stepscope.report.words.names import CATEGORY_NAMES, time_heading
 from stepscope.unavailable import Unavailable
 
@@ -177,7 +178,7 @@ def test_the_bars_and_their_parts_are_the_accounts(
     (host,) = profile.hosts
     device_side = on_device(profile, host)
     titles = {title: name for name, title in CATEGORY_NAMES.items()}
-    lines = plain_text(to_text.render(document, width=400)).splitlines()
+    lines = plain_text(as_text.render(report_outline(document), width=400)).splitlines()
     begin = lines.index(time_heading(overview.window))
     told, category = set(), ""
     for line in lines[begin + 1 : lines.index("", begin)]:
@@ -239,7 +240,9 @@ def test_time_without_an_owner_comes_with_what_would_name_it(
     unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
     if 100 * unknown <= UNEXPLAINED * whole:
         return
-    text = " ".join(plain_text(to_text.render(document, width=100)).split())
+    text = " ".join(
+        plain_text(as_text.render(report_outline(document), width=100)).split()
+    )
     assert any(way in text for way in WAYS)
 
 
@@ -274,7 +277,7 @@ def test_what_was_not_seen_is_a_handful_of_points(
     recorded_run: str, shared_profile: Any
 ) -> None:
     _, document = read(shared_profile(recorded_run))
-    lines = unseen(document, 100)
+    lines = as_text.render(tuple(unseen(document)), width=100)
     points = [one for one in plain_text(lines).splitlines() if one.startswith("  • ")]
     assert len(points) <= 5
     # Nothing is left out without a word.

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 from tests.support.results.statements import read
 
-from stepscope.report import to_text
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.unavailable import Unavailable
 
@@ -171,7 +172,7 @@ def test_no_sentence_calls_a_program_what_the_finding_does_not(
     status = finding_of(document).status
     parts = [getattr(document, name) for name in document.__struct_fields__]
     said = [text for part in parts for text in sentences(part)]
-    said.append(plain_text(to_text.render(document, width=100)))
+    said.append(plain_text(as_text.render(report_outline(document), width=100)))
     for text in said:
         if status != "fail":
             assert not CALLED_BOUND.search(text), text

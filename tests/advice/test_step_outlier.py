@@ -13,16 +13,16 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate as evaluate_all
 from stepscope.advice.engine import signals_of as signals_of_profile
 from stepscope.advice.headline import lead
-from stepscope.advice.rules.running.step_outlier import evaluate
-from stepscope.advice.signals.running.processors import Processors, processor_signals
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.advice.rules.running.slow_steps import judge_outliers as evaluate
+from stepscope.derive.facts.processors import Processors, processor_signals
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
 
 MS = 1_000_000_000
 
@@ -244,7 +244,7 @@ def test_a_function_of_every_step_does_not_make_some_of_them_slow() -> None:
 def test_work_with_a_name_is_the_same_work_still(repository: Path) -> None:
     """A loop of JAX's jitted step, which runs ahead: its steps differ by chance."""
     profile = ss.open(repository / "tests/data/jax_ahead")
-    finding = evaluate(signals_of_profile(profile, THRESHOLDS), THRESHOLDS)
+    finding = evaluate(signals_of_profile(profile), THRESHOLDS)
     assert finding.parts
     assert (finding.severity, finding.note) == ("info", "same_work")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.advice.test_step_outlier import of_lengths
 from tests.support.traces.training import findings, on_host, paused
 
-from stepscope.advice.rules.running.step_periodic import evaluate
+from stepscope.advice.rules.running.slow_steps import judge_rhythm as evaluate
 from stepscope.thresholds import THRESHOLDS
 
 

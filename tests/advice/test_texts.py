@@ -127,6 +127,7 @@ def rule(**changes: str) -> str:
         "id": '"a.b"',
         "stage": "1",
         "place": "1",
+        "module": '"m"',
         "title": '"t"',
         "about": '"t"',
         "tools": "[]",
@@ -169,8 +170,8 @@ import json, re, sys
 import msgspec
 from stepscope.advice import catalogue
 
-STABLE = {"id", "tools", "explains", "groups", "facts", "seen_on", "worker_codes"}
-STABLE |= {"cause", "framework", "recorder"}
+STABLE = {"id", "module", "tools", "explains", "groups", "facts", "seen_on"}
+STABLE |= {"cause", "framework", "recorder", "worker_codes"}
 
 def rewritten(value, key=""):
     if key in STABLE:

@@ -9,13 +9,9 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.engine import signals_of as signals_of_profile
+from stepscope.advice.judging.fitting_actions import fitting, traits_of
 from stepscope.advice.rules.launches.launch_delay import evaluate
-from stepscope.advice.signals.running.traits import (
-    ProgramTraits,
-    fitting,
-    program_traits,
-    traits_of,
-)
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
 
 
@@ -49,7 +45,7 @@ def test_names_show_what_kind_of_program_it_is(
 ) -> None:
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    assert traits_of(signals_of_profile(profile, THRESHOLDS)) == expected
+    assert traits_of(signals_of_profile(profile)) == expected
 
 
 @pytest.mark.parametrize("rule", ["fuse.runs", "launch.small"])
@@ -99,7 +95,7 @@ def test_a_program_whose_step_is_a_graph_is_not_told_to_make_one(
     """Keras puts its training step into a graph; the report advised `@tf.function`."""
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    traits = traits_of(signals_of_profile(profile, THRESHOLDS))
+    traits = traits_of(signals_of_profile(profile))
     assert traits.graphed is graphed
     late = {program_traits: traits}
     codes = [

@@ -15,8 +15,10 @@ import pytest
 
 from stepscope.advice.headline import by_cost
 from stepscope.cli.output import Progress
-from stepscope.report import to_json, to_text
+from stepscope.report import to_json
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
 
@@ -198,7 +200,7 @@ def test_the_first_sentence_is_the_engineers(truth: Truth, shared_profile: Any) 
 @every_truth
 def test_text_and_json_begin_with_it(truth: Truth, shared_profile: Any) -> None:
     document = read(shared_profile(truth.profile))
-    head = plain_text(to_text.render(document, width=100)).split("\n\n")
+    head = plain_text(as_text.render(report_outline(document), width=100)).split("\n\n")
     # Errors of the recording stand above it.
     (said, *_) = (" ".join(it.split()) for it in head[1:] if not it.startswith("!"))
     assert said.startswith(document.headline.text)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.advice.engine import explained, staged
-from stepscope.advice.finding import Finding, Saving
+from stepscope.advice.finding import Finding
 from stepscope.advice.headline import costliest
-from stepscope.advice.item import Item, Words
+from stepscope.advice.item import Item, Rule, Words
 from stepscope.advice.registry import RULES
-from stepscope.advice.rule import Rule
 from stepscope.advice.verdict import Verdict, judge, pattern_of, promise_of
+from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.judging.effect_status import (
     StepSeries,
     mean_interval_ms,
@@ -334,6 +334,7 @@ def test_a_narrower_finding_explains_a_broader_one(
             id=one.id,
             stage=2,
             place=1,
+            module="",
             title="",
             about="",
             words=words,

@@ -9,15 +9,21 @@ import pytest
 from tests.support.traces import blueprint
 
 import stepscope as ss
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stepscope.trace.model import TraceData
+
+
+def used(trace: TraceData) -> tuple[str, ...]:
+    return blueprint.profile(trace).of_run(frameworks_used)
+
 
 def test_ops_tell_the_framework() -> None:
     lines: list[blueprint.Line] = [("main", "a/MatMul:MatMul", 0, 5)]
-    assert seen(blueprint.profile(blueprint.trace(lines))) == ("TensorFlow",)
+    assert used(blueprint.trace(lines)) == ("TensorFlow",)
 
 
 @pytest.mark.parametrize(
@@ -32,18 +38,18 @@ def test_kernels_without_ops_tell_the_framework(
     kernel: str, framework: tuple[str, ...]
 ) -> None:
     lines: list[blueprint.Line] = [("gpu:0/7(Compute)", kernel, 0, 5)]
-    assert seen(blueprint.profile(blueprint.trace(lines))) == framework
+    assert used(blueprint.trace(lines)) == framework
 
 
 def test_what_pytorchs_profiler_did_tells_the_framework() -> None:
     """A recording without any op was told how to mark the steps of TensorFlow."""
     lines: list[blueprint.Line] = [("spans", "PyTorch Profiler (0)", 0, 5)]
-    assert seen(blueprint.profile(blueprint.trace(lines))) == ("PyTorch",)
+    assert used(blueprint.trace(lines)) == ("PyTorch",)
 
 
 def test_a_profile_without_ops_that_another_profiler_made_tells_nothing() -> None:
     lines: list[blueprint.Line] = [("main", "work", 0, 5)]
-    assert seen(blueprint.profile(blueprint.trace(lines))) == ()
+    assert used(blueprint.trace(lines)) == ()
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -54,7 +60,7 @@ def test_what_stepscope_recorded_without_a_framework_is_plain_python(
     options = ss.ProfilerOptions(python_tracer_level=level)
     with ss.Profile(tmp_path, options), ss.Trace("work"):
         sum(range(1000))
-    assert seen(ss.open(tmp_path)) == ("Python",)
+    assert ss.open(tmp_path).of_run(frameworks_used) == ("Python",)
 
 
 @pytest.mark.parametrize(
@@ -79,4 +85,4 @@ def test_functions_tell_a_framework_that_was_not_recorded(
         made_up = runpy.run_path(str(package / "made_up.py"))
         for _ in range(600):
             made_up.get("forward", abs)(10_000)
-    assert seen(ss.open(tmp_path)) == (framework,)
+    assert ss.open(tmp_path).of_run(frameworks_used) == (framework,)

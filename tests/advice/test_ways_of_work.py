@@ -9,7 +9,7 @@ from tests.support.traces.training import KERNELS, Recorder, findings, on_host
 from tests.support.traces.waiting import core_time
 
 from stepscope.advice.rules.waiting.host_work import evaluate
-from stepscope.advice.signals.shares import NamedTime
+from stepscope.derive.facts.step_shares import NamedTime
 from stepscope.report.words.findings import headline
 from stepscope.thresholds import THRESHOLDS
 

@@ -10,16 +10,20 @@ from tests.support.traces.training import cores, on_host
 from tests.support.traces.waiting import GET, waiting
 
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.finding import Part
 from stepscope.advice.rules.loading import input_bound, input_stage
 from stepscope.advice.rules.waiting import host_work
-from stepscope.advice.signals.loading.loader_workers import (
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.pipeline_stages import (
+    PipelineSignals,
+    pipeline_signals,
+)
+from stepscope.derive.facts.hosts.worker_processes import (
     LoaderWorkers,
+    WorkerTime,
     loader_workers,
     machine_cores,
+    worker_time,
 )
-from stepscope.advice.signals.loading.pipeline import PipelineSignals, pipeline_signals
-from stepscope.advice.signals.loading.worker_time import WorkerTime, worker_time
 from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
 
@@ -214,7 +218,7 @@ def test_usable_cores_are_those_that_the_recording_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     profile = blueprint.profile(blueprint.trace([*on_host(), *cores(4)]))
-    assert machine_cores.compute(profile, THRESHOLDS) == {"vm": 4}
+    assert profile.of_run(machine_cores) == {"vm": 4}
     table = profile.table("vm", "environment").with_columns(cores=2)
     known = profile.table
     monkeypatch.setattr(
@@ -222,4 +226,4 @@ def test_usable_cores_are_those_that_the_recording_says(
         "table",
         lambda _, host, name: table if name == "environment" else known(host, name),
     )
-    assert machine_cores.compute(profile, THRESHOLDS) == {"vm": 2}
+    assert profile.of_run(machine_cores) == {"vm": 2}

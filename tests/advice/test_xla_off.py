@@ -16,7 +16,7 @@ from tests.support.traces.training import (
 )
 
 from stepscope.advice.rules.compilation.xla_off import evaluate
-from stepscope.advice.signals.launches.fill import compiled_percent
+from stepscope.derive.facts.devices.device_fill import compiled_percent
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "xla.off"

@@ -8,10 +8,7 @@ import pytest
 from tests.support.traces.training import findings, on_host, together
 
 from stepscope.advice.rules.compilation.xla_recompile import evaluate
-from stepscope.advice.signals.launches.compilations import (
-    CompiledFunction,
-    compile_signals,
-)
+from stepscope.derive.facts.hosts.compilations import CompiledFunction, compile_signals
 from stepscope.report.words.findings import lead_sentence
 from stepscope.thresholds import THRESHOLDS
 

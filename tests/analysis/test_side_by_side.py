@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.programs.declared import declared
 
 import stepscope
-from stepscope.advice.engine import signals_of
 from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
 from stepscope.cli.output import progress
 from stepscope.derive import profile_data
-from stepscope.derive.derivations import DERIVATIONS, derivation
+from stepscope.derive.derivations import (
+    DERIVATIONS,
+    FACTS,
+    derivation,
+    run_derivation,
+)
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
@@ -33,7 +37,11 @@ if TYPE_CHECKING:
     from stepscope.analysis.results.tool import Tool
 
 DECLARED = declared(
-    (derivation(name).compute for name in DERIVATIONS),
+    (
+        derivation(name).compute
+        for name in (*DERIVATIONS, *FACTS)
+        if run_derivation(name) is None
+    ),
     given=TABLES.keys() | {"trace", "strings"},
 )
 
@@ -149,45 +157,49 @@ def test_a_tool_declares_what_it_asks_for(
     assert listed <= asked
 
 
-def test_signals_declare_what_they_ask_for(
+def test_facts_declare_the_tables_that_they_ask_for(
     gpu_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not declared would be built while other derivations wait for it."""
     profile = stepscope.open(gpu_file)
-    signals = signals_of(profile)
-    every = list(dict.fromkeys(it for rule in RULES for it in rule.reads))
-    derived, table = ProfileData.derived, TraceData.table
-    asked: set[str] = set()
-    deep: list[str] = []
+    computed, table = ProfileData._compute, TraceData.table
+    asked: dict[str, set[str]] = {}
+    running: list[str] = []
 
-    def noted_derived(
-        profile: ProfileData, host: str, derivation: Callable[..., object]
-    ) -> object:
-        return noted(derivation.__name__, lambda: derived(profile, host, derivation))
+    def noted_compute(profile: ProfileData, trace: TraceData, found: Any) -> object:
+        return noted(found.name, lambda: computed(profile, trace, found))
 
     def noted_table(trace: TraceData, name: str) -> object:
-        return noted(name, lambda: table(trace, name))
+        if running:
+            asked.setdefault(running[-1], set()).add(name)
+        return table(trace, name)
 
     def noted(name: str, ask: Callable[[], object]) -> object:
-        if not deep:
-            asked.add(name)
-        deep.append(name)
+        running.append(name)
         try:
             return ask()
         finally:
-            deep.pop()
+            running.pop()
 
-    monkeypatch.setattr(ProfileData, "derived", noted_derived)
+    monkeypatch.setattr(ProfileData, "_compute", noted_compute)
     monkeypatch.setattr(TraceData, "table", noted_table)
-    undeclared = {}
-    for signal in every:
-        for read in signal.reads:
-            signals.of(read)
-        asked.clear()
-        signals.of(signal)
-        needs = {it if isinstance(it, str) else it.__name__ for it in signal.needs}
-        for read in signal.reads:
-            needs |= {it if isinstance(it, str) else it.__name__ for it in read.needs}
-        if more := asked - with_inputs(needs):
-            undeclared[signal.compute.__name__] = more
+    for rule in RULES:
+        for one in rule.reads:
+            noted(one.name, lambda one=one: profile.of_run(one))
+    undeclared = {
+        name: more
+        for name, tables in asked.items()
+        if (more := tables - of_fact(name) - SMALL) and name in FACTS
+    }
     assert undeclared == {}
+
+
+#: Tables that take no time to build.
+SMALL = {"environment", "quality", "devices", "tracks", "event_types"}
+
+
+def of_fact(name: str) -> set[str]:
+    """Names of derivations and tables that a fact needs, and all that those need."""
+    inputs = {*derivation(name).inputs}
+    of_run = {it for it in inputs if it in FACTS and run_derivation(it) is not None}
+    return with_inputs(inputs - of_run).union(*map(of_fact, of_run))

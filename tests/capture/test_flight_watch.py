@@ -14,10 +14,10 @@ from stepscope.capture.flight.hearing import Bell
 from stepscope.capture.flight.notebook import (
     Notebook,
     Span,
-    of_exception,
-    of_hang,
-    of_slow_step,
+    exception_sentence,
+    hang_sentence,
     own_times,
+    slow_step_sentence,
 )
 from stepscope.capture.flight.watch import Slow, Step, StepWatch
 from stepscope.capture.ground.encoding import Rows
@@ -134,7 +134,7 @@ def test_a_slow_step_waited_for_what_took_longer_than_usual() -> None:
     frame = Frame(load.__code__, THREAD, 200 * MS, 243 * MS)
     notebook.hear_frames([frame])
     line = load.__code__.co_firstlineno
-    assert of_slow_step(Slow(last, 20 * MS), notebook) == (
+    assert slow_step_sentence(Slow(last, 20 * MS), notebook) == (
         "train 10 took 60.0 ms, 3.0 times the median of 20.0 ms: 39.0 ms longer than "
         f"usual in load, mostly in $test_flight_watch.py:{line} load"
     )
@@ -143,13 +143,15 @@ def test_a_slow_step_waited_for_what_took_longer_than_usual() -> None:
 def test_time_outside_of_annotations_is_said_to_be_that() -> None:
     notebook, last = noted()
     slow = Slow(last._replace(begin_ns=243 * MS, end_ns=260 * MS), 5 * MS)
-    assert "longer than usual outside of any annotation" in of_slow_step(slow, notebook)
+    assert "longer than usual outside of any annotation" in slow_step_sentence(
+        slow, notebook
+    )
 
 
 def test_a_hang_says_which_step_was_last_and_where_the_program_is() -> None:
     notebook, last = noted()
     notebook.hear_frames([Frame(load.__code__, THREAD, 255 * MS, 9_000 * MS)])
-    said = of_hang(
+    said = hang_sentence(
         last, notebook, main_thread=1, since_ns=last.end_ns, now_ns=9_260 * MS
     )
     assert said.startswith("no step has ended for 9.00 s; the last one was train 10. ")
@@ -165,7 +167,7 @@ def test_a_hang_says_which_step_was_last_and_where_the_program_is() -> None:
     ],
 )
 def test_an_exception_is_named_with_its_first_line(error: Exception, said: str) -> None:
-    assert of_exception(error, None) == said
+    assert exception_sentence(error, None) == said
 
 
 def test_what_a_notebook_holds_is_bounded() -> None:

@@ -26,7 +26,7 @@ from stepscope.capture.collectors.memory.held import Added, graph_of
 from stepscope.capture.collectors.memory.kept import KeptCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.xspace.kept import KeptCounter
+from stepscope.xspace.vocabulary import KeptCounter
 
 #: A member takes 1 KiB.
 ROW = 128

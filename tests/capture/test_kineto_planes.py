@@ -14,7 +14,7 @@ from tests.support.xspace.proto import values_of_message
 import stepscope as ss
 from stepscope.capture.collectors.torch.activities import exported_activities
 from stepscope.capture.collectors.torch.planes import planes_of
-from stepscope.xspace.forwarded import forwarded_name
+from stepscope.xspace.vocabulary import forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

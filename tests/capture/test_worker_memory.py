@@ -13,7 +13,7 @@ import pytest
 from stepscope.capture.collectors.workers import layout, memory, worker
 from stepscope.capture.collectors.workers.layout import Layout, layout_here
 from stepscope.capture.collectors.workers.memory import Memory, lines_of
-from stepscope.xspace.unseen_workers import UNSEEN
+from stepscope.xspace.vocabulary import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

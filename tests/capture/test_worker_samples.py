@@ -25,7 +25,7 @@ from stepscope.derive.input_pipeline.worker_functions import (
     worker_functions,
 )
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.unseen_workers import UNSEEN
+from stepscope.xspace.vocabulary import UNSEEN
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.sites.serve import running
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.cli.main import main
 
 if TYPE_CHECKING:

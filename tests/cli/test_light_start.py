@@ -68,32 +68,6 @@ held = resident()
 del array
 print(held - resident() < 8 << 20)
 """
-
-MASKS = """
-import sys
-from stepscope.cli.light_start import light_start
-with light_start():
-    import numpy as np
-    import polars as pl
-column = pl.Series(np.array([3, 4])).to_list()
-print(np.unique([1, 2, 1]), np.median([1, 2]), column, "numpy.ma" in sys.modules)
-masked = np.ma.array([1, 2], mask=[False, True])
-print(masked.tolist(), np.ma.is_masked(masked))
-column = pl.Series(np.ma.array([4, 5], mask=[False, True])).to_list()
-print(np.ma.median(masked), column, "numpy.ma" in sys.modules)
-"""
-
-PACKAGES = """
-import sys
-from stepscope.cli.light_start import light_start
-with light_start():
-    import polars as pl
-print(pl.Series([3]).sum(), "email" in sys.modules)
-import importlib.metadata
-print(importlib.metadata.version("polars") == pl.__version__, "email" in sys.modules)
-from importlib.metadata import distributions
-print(any(distributions()), sys.modules["importlib.metadata"] is importlib.metadata)
-"""
 SEARCHES = """
 import gc
 from stepscope.cli.light_start import light_start
@@ -123,18 +97,6 @@ def test_numpy_starts_no_threads_and_the_environment_stays_as_it_was() -> None:
 def test_threads_hand_over_sooner_than_python_lets_them() -> None:
     assert started()[2] == "True"
     assert started("import numpy\n")[2] == "False"
-
-
-def test_masked_arrays_are_loaded_by_whoever_uses_them() -> None:
-    assert started(program=MASKS) == [
-        "[1 2] 1.5 [3, 4] False",
-        "[1, None] True",
-        "1.0 [4, None] True",
-    ]
-
-
-def test_installed_packages_are_looked_up_by_whoever_asks_for_them() -> None:
-    assert started(program=PACKAGES) == ["3 False", "True True", "True True"]
 
 
 def test_garbage_is_searched_for_seldom() -> None:

@@ -29,7 +29,7 @@ from tests.support.traces.nsight import (
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
-from stepscope.report import to_csv, to_parquet
+from stepscope.report.exports import render_csv, render_parquet
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def test_no_export_tells_it(path: Path) -> None:
     result = ss.open(path).tool("kernel_stats")
     assert not isinstance(result, Unavailable)
     for name, frame in ss.tables(result).items():
-        assert PRIVATE not in str(list(csv.reader(io.StringIO(to_csv.render(frame)))))
-        assert PRIVATE.encode() not in to_parquet.render(frame), name
+        assert PRIVATE not in str(list(csv.reader(io.StringIO(render_csv(frame)))))
+        assert PRIVATE.encode() not in render_parquet(frame), name
 
 
 def test_no_table_of_the_trace_tells_it(path: Path) -> None:

@@ -18,15 +18,15 @@ from stepscope.cli.main import main
 from stepscope.report import to_json
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.explanation import explanation_outline
+from stepscope.report.outline.whole import SECTIONS
 from stepscope.report.page import plain_text
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.derive.profile_data import ProfileData
 
 pytestmark = pytest.mark.usefixtures("opened_once")
@@ -241,7 +241,7 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module", params=[LAUNCH_BOUND, "tf_cpu/no_step_markers"])
 def judged(request: pytest.FixtureRequest, data: Path) -> Judged:
     profile = open_profile(data / request.param)
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     found = tuple(remedied(profile, one) for one in evaluate(signals))
     return Judged(profile, signals, found)
 
@@ -265,13 +265,22 @@ def test_the_command_line_explains_a_rule_in_every_form(
 
 def test_a_report_in_markdown_leads_with_verdict_and_most_valuable(data: Path) -> None:
     text = report(data / "gpu/torch_launch_bound", "--format", "markdown").stdout
-    assert text.index("**The host cannot feed the device") < text.index(
-        "## Most valuable"
-    )
-    assert "1. Compile the step and replay it as one graph. It may save" in text
-    assert text.index("## Most valuable") < text.index("## Checklist")
-    assert "- Use of the device: 1 critical" in text
+    first = "Do first (launch.delay): Compile the step and replay it as one graph."
+    assert text.index("**The host cannot feed the device") < text.index(first)
+    assert text.index(first) < text.index("## Findings")
+    assert "- ✗ Use of the device: 1 critical" in text
     assert "### launch.delay: the device waits" in text
+
+
+def test_a_report_in_markdown_has_the_sections_of_the_page(data: Path) -> None:
+    run = data / "gpu/torch_launch_bound"
+    page = report(run).stdout.splitlines()
+    lines = report(run, "--format", "markdown").stdout.splitlines()
+    headings = [one.removeprefix("## ") for one in lines if one.startswith("## ")]
+    assert headings == [
+        heading for heading, _ in SECTIONS if heading and heading in page
+    ]
+    assert len(headings) > 5
 
 
 def test_the_checklist_has_one_line_for_a_stage_without_a_fail(data: Path) -> None:

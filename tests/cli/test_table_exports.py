@@ -15,8 +15,9 @@ from polars.testing import assert_frame_equal
 
 import stepscope as ss
 from stepscope.analysis.tools import TOOLS
-from stepscope.report import to_csv, to_json, to_parquet
+from stepscope.report import to_json
 from stepscope.report.envelope import Profile
+from stepscope.report.exports import render_csv, render_parquet
 from stepscope.report.tables import SUMMARY, flat
 from stepscope.unavailable import Unavailable
 
@@ -51,9 +52,9 @@ def check(result: msgspec.Struct | Unavailable, folder: Path) -> None:
     found = ss.tables(result)
     assert SUMMARY in found
     for name, frame in found.items():
-        check_csv(frame, to_csv.render(frame), name)
+        check_csv(frame, render_csv(frame), name)
         file = folder / "table.parquet"
-        file.write_bytes(to_parquet.render(frame))
+        file.write_bytes(render_parquet(frame))
         check_parquet(frame, file, name)
         if name != SUMMARY and name.split(".")[0] not in {"missing", "quality"}:
             check_json(frame, at(written["data"], name), name)
@@ -183,7 +184,7 @@ def test_objects_without_fields_are_unknown_in_parquet_at_any_depth() -> None:
             "e": [[{"f": {}, "g": 3}], []],
         }
     )
-    assert pl.read_parquet(io.BytesIO(to_parquet.render(frame))).rows() == [
+    assert pl.read_parquet(io.BytesIO(render_parquet(frame))).rows() == [
         (None, {"c": None, "d": 1}, [{"f": None, "g": 3}]),
         (None, {"c": None, "d": 2}, []),
     ]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from stepscope.analysis.options.by_tool import OPTIONS
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.options import OPTIONS
+from stepscope.analysis.results.tool import field_sentences
 from stepscope.analysis.tools import TOOLS
 from stepscope.cli.main import main
 from stepscope.cli.tool_options import chosen_options, tool_options

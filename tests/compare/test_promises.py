@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from stepscope.advice.finding import Finding, Saving
+from stepscope.advice.finding import Finding
 from stepscope.compare.changes import StepTimeChange
 from stepscope.compare.promises import Outcome, Promise, answers_to, promises_of
+from stepscope.derive.facts.evidence import Saving
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 

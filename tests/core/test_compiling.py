@@ -13,8 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = Path("src", "stepscope", "_core")
-#: One kernel stands for all of them, beside the module that they share.
-KERNEL = "numbering"
+#: One kernel stands for all of them, beside the module that they share, and a module
+#: that becomes a part of it.
+KERNEL = "coarse"
+PART = "_clipping"
 BUILD = "import sys; import stepscope_build as it; it.build_editable(sys.argv[1])"
 
 pytestmark = pytest.mark.slow
@@ -25,9 +27,14 @@ def project(folder: Path) -> Path:
     (folder / CORE).mkdir(parents=True)
     (folder / "build_tools").mkdir()
     (folder / CORE.parent / "__init__.py").touch()
-    files = [CORE / name for name in ("__init__.py", "_shim.py", f"{KERNEL}.py")]
+    files = [CORE / name for name in ("__init__.py", "_shim.py", f"{PART}.py")]
+    files += [CORE / f"{KERNEL}.py"]
     files += [Path(name) for name in ("pyproject.toml", "setup.py", "README.md")]
     files += [it.relative_to(ROOT) for it in (ROOT / "build_tools").glob("*.py")]
+    # A wheel holds the texts of rules as they are compiled.
+    advice = CORE.parent / "advice"
+    shutil.copytree(ROOT / advice / "texts", folder / advice / "texts")
+    files += [advice / "texts_compiler.py"]
     for name in (*files, Path("LICENSE")):
         shutil.copy2(ROOT / name, folder / name)
     return folder
@@ -98,9 +105,10 @@ def test_a_compiled_kernel_is_not_compiled_again(again: Path) -> None:
             assert held.read(f"stepscope/_core/{place.name}") == place.read_bytes()
 
 
-def test_a_kernel_that_changed_is_compiled_alone(again: Path) -> None:
+@pytest.mark.parametrize("changed", [KERNEL, PART])
+def test_a_kernel_that_changed_is_compiled_alone(again: Path, changed: str) -> None:
     before = compiled(again)
-    (again / CORE / f"{KERNEL}.py").touch()
+    (again / CORE / f"{changed}.py").touch()
     assert f"compiling kernels 1/1: {KERNEL}" in build(again).stdout.splitlines()
     after = compiled(again)
     assert after["_shared"] == before["_shared"]

@@ -90,7 +90,7 @@ def test_bytes_are_those_of_a_plain_encoder_and_need_exactly_the_room(
 ) -> None:
     kernels, expected = FORMS[form], encoded_slowly(events)
     arrays = columns(events)
-    assert kernels.measure(*arrays, np.empty(0, np.uint8)) == len(expected)
+    assert kernels.encode(*arrays, np.empty(0, np.uint8)) == len(expected)
     out = np.full(len(expected) + 3, 0xAA, np.uint8)
     assert kernels.encode(*arrays, out[: len(expected)]) == len(expected)
     assert out.tobytes() == expected + b"\xaa\xaa\xaa"

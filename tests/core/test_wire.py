@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -233,26 +232,6 @@ def test_scanning_lets_other_threads_run(
         assert scanned(wire, data)["counts"] == [count, 0, 0]
 
     assert any(runs_beside(scan) for _ in range(20))
-
-
-def functions(path: Path) -> dict[str, str]:
-    """Name → text of the private functions of a kernel module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {
-        node.name: ast.unparse(node)
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("_")
-    }
-
-
-def test_what_both_reading_modules_need_is_the_same_in_both(repository: Path) -> None:
-    core = repository / "src" / "stepscope" / "_core"
-    one, other = functions(core / "wire.py"), functions(core / "fill.py")
-    shared = one.keys() & other.keys()
-    assert shared == {"_varint", "_sized", "_skip", "_fixed64"}
-    assert {name: one[name] for name in shared} == {
-        name: other[name] for name in shared
-    }
 
 
 def test_the_kernels_use_the_declared_tags(repository: Path) -> None:

@@ -16,7 +16,7 @@ import stepscope
 from stepscope.cli.main import main
 from stepscope.errors import BadInput
 from stepscope.formats.opening import find
-from stepscope.formats.worker_traces import named_after_files, with_worker_runs
+from stepscope.formats.workers import named_after_files, with_worker_runs
 from stepscope.rundir import Run, runs_of_listing, scan
 
 RECORDED = next((Path(__file__).parents[1] / "data" / "torch_train").glob("*.json.gz"))

@@ -21,7 +21,6 @@ import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.phases import phases
-from stepscope.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,9 +190,7 @@ def test_the_starved_model_is_called_input_bound(
         pytest.skip("this machine is too busy: the model was not starved this time")
     profile = ss.open(logdir)
     (finding,) = (
-        found
-        for found in evaluate(signals_of(profile, THRESHOLDS))
-        if found.id == "input.bound"
+        found for found in evaluate(signals_of(profile)) if found.id == "input.bound"
     )
     assert finding.status == "fail"
 

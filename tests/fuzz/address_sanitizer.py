@@ -18,6 +18,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "build_tools"))
+import compiled_kernels  # noqa: E402 - a folder of scripts
+
 KERNELS = ("wire", "fill", "pivot", "encode")
 BUILD = """
 import sys
@@ -64,6 +67,9 @@ def sanitized_loop(folder: Path, *, cases: int, seed: int) -> int:
     shutil.copytree(
         ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.so", "*.c")
     )
+    kernels = compiled_kernels.FOLDER
+    for name in KERNELS:
+        compiled_kernels.with_inlined(ROOT / kernels / f"{name}.py", folder / kernels)
     subprocess.run([sys.executable, "-c", BUILD, *KERNELS], cwd=folder, check=True)
     library = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"],

@@ -17,13 +17,12 @@ import pytest
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.trust.capture import capture_signals
-from stepscope.thresholds import THRESHOLDS
+from stepscope.derive.facts.recording import capture_signals
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "graph_replayed"
 WHOLE, NODES = "whole", "nodes"
@@ -77,8 +76,7 @@ def test_both_recordings_are_of_one_step() -> None:
     nodes_ns = sum(span for (span,) in spans)
     assert nodes_ns == pytest.approx(busy_ns(WHOLE), rel=0.03)
     shares = [
-        signals_of(opened(name), THRESHOLDS).of(account_signals).judged()
-        for name in (WHOLE, NODES)
+        signals_of(opened(name)).of(account_signals).judged() for name in (WHOLE, NODES)
     ]
     assert [len(one.window_ps) for one in shares] == [REPLAYS - 1] * 2
     one, other = (it.total_ps / len(it.window_ps) for it in shares)
@@ -87,7 +85,7 @@ def test_both_recordings_are_of_one_step() -> None:
 
 @pytest.mark.parametrize("name", [WHOLE, NODES])
 def test_nothing_of_a_graph_is_missed_where_its_work_is_there(name: str) -> None:
-    signals = signals_of(opened(name), THRESHOLDS)
+    signals = signals_of(opened(name))
     assert not signals.of(capture_signals).replays
     found = {one.id: one for one in evaluate(signals)}
     assert found["capture.quality"].status == "pass"

@@ -21,7 +21,7 @@ from stepscope.derive.measured import MeasuredKernels, measured_kernels
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "kernels"
 TABLE = FOLDER / "counters.csv.gz"

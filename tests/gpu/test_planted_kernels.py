@@ -15,7 +15,6 @@ import pytest
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ FAULTS = {
 @cache
 def findings() -> dict[str, Finding]:
     profile = ss.open(FOLDER, kernels=FOLDER / "kernels.csv.gz")
-    return {one.id: one for one in evaluate(signals_of(profile, THRESHOLDS))}
+    return {one.id: one for one in evaluate(signals_of(profile))}
 
 
 @cache

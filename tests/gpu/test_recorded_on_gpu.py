@@ -22,7 +22,6 @@ from stepscope.advice.engine import evaluate, signals_of
 from stepscope.cli.demo import RECORDED
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.steps.chosen import steps
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def test_every_launch_of_a_launch_bound_loop_is_counted() -> None:
 @pytest.mark.sweep(every=3)
 def test_findings_name_the_trouble_that_was_built_in(scene: str) -> None:
     profile, _ = opened(scene)
-    findings = evaluate(signals_of(profile, THRESHOLDS))
+    findings = evaluate(signals_of(profile))
     failed = {found.id for found in findings if found.status == "fail"}
     if scene in TROUBLES:
         assert TROUBLES[scene] in failed

@@ -22,15 +22,14 @@ from click.testing import CliRunner
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.signals.shares import account_signals
 from stepscope.cli.main import main as command_line
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.measured import name_forms
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "tiers"
 RECORDED, TIMELINE = FOLDER / "recorded", FOLDER / "timeline.sqlite.gz"
@@ -49,7 +48,7 @@ def opened(path: Path, kernels: Path | None = None) -> ProfileWithTools:
 
 @cache
 def findings(path: Path) -> dict[str, Finding]:
-    found = evaluate(signals_of(opened(path), THRESHOLDS))
+    found = evaluate(signals_of(opened(path)))
     return {one.id: one for one in found}
 
 
@@ -196,5 +195,5 @@ def test_what_frees_the_batch_is_known_by_its_call_and_by_its_function() -> None
 
 @pytest.mark.parametrize("path", [RECORDED, TIMELINE], ids=lambda it: it.name)
 def test_all_time_of_the_steps_has_a_name(path: Path) -> None:
-    shares = signals_of(opened(path), THRESHOLDS).of(account_signals).judged()
+    shares = signals_of(opened(path)).of(account_signals).judged()
     assert shares.percent("unexplained") < 2.5

@@ -19,14 +19,13 @@ from tests.support.programs.frameworks import check_every_tool
 
 import stepscope as ss
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.signals.trust.capture import capture_signals
-from stepscope.thresholds import THRESHOLDS
+from stepscope.derive.facts.recording import capture_signals
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu" / "ways"
 #: Four layers: forward, the gradient of each weight, and of each input but the first.
@@ -95,7 +94,7 @@ def test_steps_that_are_recorded_from_outside_take_what_steps_take() -> None:
 @pytest.mark.parametrize("way", JAX)
 def test_work_that_waits_for_its_turn_is_not_called_missing(way: str) -> None:
     """JAX replays graphs here, and each of their nodes was recorded."""
-    signals = signals_of(opened(way)[0], THRESHOLDS)
+    signals = signals_of(opened(way)[0])
     assert not signals.of(capture_signals).replays
     found = {one.id: one for one in evaluate(signals)}["capture.quality"]
     assert (found.status, found.causes[0].cause) == ("fail", "waiting")

@@ -23,7 +23,7 @@ from stepscope.derive.memory.replay import (
     AllocationSteps,
     memory_replay,
 )
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.trace.tables import ALLOCATIONS
 
 Row = dict[str, Any]
 

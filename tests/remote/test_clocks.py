@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import stepscope as ss
-from stepscope.analysis.trace_viewer.processes import clock_offsets
+from stepscope.analysis.trace_viewer.viewer import clock_offsets
 from stepscope.remote import client
 from stepscope.remote.addresses import file_name_of
 from stepscope.remote.messages import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 #: When both hosts began, by a clock that is right.
 BEGAN_NS = 1_700_000_000_000_000_000

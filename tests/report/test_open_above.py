@@ -10,9 +10,8 @@ from tests.support.results.pages import document_of
 from tests.support.traces import blueprint
 from tests.support.traces.training import KERNELS, MATMUL, SGEMM, together
 
-from stepscope.analysis.profile import ProfileWithTools
-from stepscope.report import to_text
-from stepscope.report.outline import as_markdown
+from stepscope.analysis.tools import ProfileWithTools
+from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.to_json import render_document
@@ -40,7 +39,9 @@ def test_every_output_says_that_a_gain_is_open_above() -> None:
     (found,) = (one for one in document.findings if one.id == RULE)
     assert found.saving_ms is not None
     assert found.saving_ms.open_above
-    text = " ".join(plain_text(to_text.render(document, width=90)).split())
+    text = " ".join(
+        plain_text(as_text.render(report_outline(document), width=90)).split()
+    )
     assert OPEN in text
     assert OPEN in as_markdown.render(report_outline(document))
     answer = json.loads(render_document(document))

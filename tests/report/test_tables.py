@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.errors import BadUsage
-from stepscope.report import to_csv, to_parquet
+from stepscope.report.exports import render_csv, render_parquet
 from stepscope.report.tables import choose, tables
 
 
@@ -100,7 +100,7 @@ def test_an_unknown_table_names_those_there_are() -> None:
     ],
 )
 def test_what_a_spreadsheet_would_run_is_disarmed(cell: str, written: str) -> None:
-    text = to_csv.render(pl.DataFrame({"name": [cell]}))
+    text = render_csv(pl.DataFrame({"name": [cell]}))
     assert list(csv.reader(io.StringIO(text, newline="")))[1] == [written]
 
 
@@ -111,7 +111,7 @@ def test_what_a_spreadsheet_would_run_is_disarmed(cell: str, written: str) -> No
     )
 )
 def test_any_text_comes_back_from_a_standard_reader(cells: list[str]) -> None:
-    text = to_csv.render(pl.DataFrame({"n": range(len(cells)), "name": cells}))
+    text = render_csv(pl.DataFrame({"n": range(len(cells)), "name": cells}))
     read = list(csv.DictReader(io.StringIO(text, newline="")))
     assert [row["name"].removeprefix("'") for row in read] == [
         cell.removeprefix("'") for cell in cells
@@ -120,10 +120,10 @@ def test_any_text_comes_back_from_a_standard_reader(cells: list[str]) -> None:
 
 def test_unknown_and_impossible_numbers_are_empty_cells() -> None:
     frame = pl.DataFrame({"x": [1.5, None, float("nan"), float("inf")]})
-    assert to_csv.render(frame) == 'x\r\n1.5\r\n""\r\n""\r\n""\r\n'.replace('""', "")
+    assert render_csv(frame) == 'x\r\n1.5\r\n""\r\n""\r\n""\r\n'.replace('""', "")
 
 
 def test_nested_columns_widen_in_csv_and_stay_in_parquet() -> None:
     frame = pl.DataFrame({"ms": [{"input": 1.0}], "hosts": [["a", "b"]]})
-    assert to_csv.render(frame) == "ms.input,hosts\r\n1.0,a; b\r\n"
-    assert pl.read_parquet(io.BytesIO(to_parquet.render(frame))).equals(frame)
+    assert render_csv(frame) == "ms.input,hosts\r\n1.0,a; b\r\n"
+    assert pl.read_parquet(io.BytesIO(render_parquet(frame))).equals(frame)

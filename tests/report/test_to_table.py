@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from stepscope.report import to_csv, to_table
+from stepscope.report import to_table
+from stepscope.report.exports import render_csv
 from stepscope.unavailable import Missing, Unavailable
 
 
@@ -73,4 +74,4 @@ def test_codes_are_words_on_a_screen_and_codes_in_files() -> None:
     shown = "\n".join(rendered(frame))
     assert "too few blocks" in shown
     assert "open end" in shown
-    assert "small_grid" in to_csv.render(frame)
+    assert "small_grid" in render_csv(frame)

@@ -21,7 +21,7 @@ from stepscope.serve.runs.cache import Bounded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.rundir import Run
 
 

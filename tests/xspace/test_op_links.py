@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.xspace.op_links import innermost_around, last_with_id
-from stepscope.xspace.operands import operands_text
+from stepscope.xspace.op_links import innermost_around, last_with_id, operands_text
 
 SMALL = st.integers(-3, 5)
 

@@ -13,13 +13,15 @@ Compiled, Cython resolves the names at compile time and this module is never imp
 Uncompiled, this module stands in even where Cython is installed, because the `cast` of
 Cython's own Python module does not wrap. Here decorators hand back what they decorate,
 `with cython.nogil:` keeps the lock, and types are names in annotations that nobody
-evaluates. `cast` alone computes: it wraps whole numbers to the width of the type, as C
-does, so that both forms agree.
+evaluates. Two names compute, so that both forms agree: `cast` wraps whole numbers to
+the width of the type, as C does, and `ccall` hands arrays on as memoryviews, whose
+items are Python's numbers.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -62,6 +64,18 @@ def _with_options(*_values: object, **_options: object) -> Callable[[Any], Any]:
     return _plain
 
 
+def ccall(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that Python calls: with memoryviews of the arrays."""
+
+    @wraps(function)
+    def call(*values: Any) -> Any:
+        return function(
+            *(memoryview(it) if hasattr(it, "__len__") else it for it in values)
+        )
+
+    return call
+
+
 def cast(kind: _Type, value: Any) -> Any:
     """Return the value as that C type holds it."""
     return kind.wrap(value)
@@ -78,7 +92,7 @@ def fused_type(*_kinds: _Type) -> _Type:
 
 
 nogil: Final = _Nogil()
-cfunc = ccall = inline = cclass = final = no_gc = _plain
+cfunc = inline = cclass = final = no_gc = _plain
 exceptval = boundscheck = wraparound = cdivision = initializedcheck = _with_options
 nonecheck = overflowcheck = returns = _with_options
 

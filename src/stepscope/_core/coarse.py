@@ -25,34 +25,12 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
+from stepscope._core._clipping import clipped_end, clipped_start
+
 #: The output holds fewer slices than there are.
 NO_ROOM = -1
 #: Numbers beyond an array, or arrays whose lengths do not belong together.
 BAD_RANGE = -3
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _from(start: cython.longlong) -> cython.longlong:
-    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    return max(-limit, min(limit, start))
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _until(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
-    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    begins: cython.longlong = _from(start)
-    if dur <= 0:
-        return begins
-    if start < 0:
-        # The sum of a negative and a positive number cannot overflow.
-        return max(-limit, min(limit, start + dur))
-    return limit if dur > limit - begins else begins + dur
 
 
 @cython.cfunc
@@ -92,8 +70,8 @@ def _fold_rows(
             continue
         if mine >= lanes or state[0, mine] >= edges[mine + 1]:
             return -3
-        begins = _from(start[row])
-        ends = _until(start[row], dur[row])
+        begins = clipped_start(start[row])
+        ends = clipped_end(start[row], dur[row])
         lasts = ends - begins
         # Rounds down, below 0 as well.
         number = begins >> level
@@ -120,6 +98,7 @@ def _fold_rows(
     return found
 
 
+@cython.ccall
 def fold_rows(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -161,11 +140,6 @@ def fold_rows(
         or not _parts_fit(edges, parts, places, times)
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, lane = memoryview(start), memoryview(dur), memoryview(lane)
-        edges, parts = memoryview(edges), memoryview(parts)
-        state, filled = memoryview(state), memoryview(filled)
-        places, times = memoryview(places), memoryview(times)
     with cython.nogil:
         found: cython.longlong = _fold_rows(
             start, dur, lane, edges, parts, level, state, filled, places, times
@@ -261,8 +235,8 @@ def _fold_slices(
             out[1, count] = behind
             out[2, count] = 1
             out[3, count] = row
-            out[4, count] = _from(start[row])
-            out[5, count] = _until(start[row], dur[row])
+            out[4, count] = clipped_start(start[row])
+            out[5, count] = clipped_end(start[row], dur[row])
             out[6, count] = out[5, count] - out[4, count]
             count += 1
         while at < last and times[at, 0] < end:
@@ -292,6 +266,7 @@ def _fold_slices(
     return count
 
 
+@cython.ccall
 def fold_slices(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -342,11 +317,6 @@ def fold_slices(
             return BAD_RANGE
     if end <= begin:
         return 0
-    if not cython.compiled:
-        start, dur, rows = memoryview(start), memoryview(dur), memoryview(rows)
-        edges, parts = memoryview(edges), memoryview(parts)
-        filled, places = memoryview(filled), memoryview(places)
-        times, out = memoryview(times), memoryview(out)
     with cython.nogil:
         found: cython.longlong = _fold_slices(
             start,

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Writing the wire format: columns of events and their stats into a line's bytes.
 
-`measure` returns how many bytes `encode` will write. A length precedes what it
-measures, so the size of an event is added up before its bytes are written.
+A length precedes what it measures, so the size of an event is added up before its bytes
+are written.
 """
 
 from __future__ import annotations
@@ -14,38 +14,12 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
-#: The output is too small: `measure` returns the size.
+from stepscope._core._fields import varint_size, write_varint
+
+#: The output is too small.
 NO_ROOM = -1
 #: The rows do not lie within every array, or an array has the wrong length.
 BAD_RANGE = -3
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _varint_size(value: cython.ulonglong) -> cython.longlong:
-    size: cython.longlong = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _put(
-    out: cython.uchar[::1], pos: cython.longlong, value: cython.ulonglong
-) -> cython.longlong:
-    """Write a varint, for which there is room, and return the place after it."""
-    while value >= 0x80:
-        out[pos] = cython.cast(cython.uchar, (value & 0x7F) | 0x80)
-        value >>= 7
-        pos += 1
-    out[pos] = cython.cast(cython.uchar, value)
-    return pos + 1
 
 
 @cython.cfunc
@@ -58,14 +32,29 @@ def _stat_size(
     value: cython.longlong,
     length: cython.longlong,
 ) -> cython.longlong:
-    size: cython.longlong = 1 + _varint_size(cython.cast(cython.ulonglong, key))
+    size: cython.longlong = 1 + varint_size(cython.cast(cython.ulonglong, key))
     if kind == 2:
         return size + 9
     if kind in {5, 6}:
-        return size + 1 + _varint_size(cython.cast(cython.ulonglong, length)) + length
+        return size + 1 + varint_size(cython.cast(cython.ulonglong, length)) + length
     if kind != 0:
-        return size + 1 + _varint_size(cython.cast(cython.ulonglong, value))
+        return size + 1 + varint_size(cython.cast(cython.ulonglong, value))
     return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _put_number(
+    out: cython.uchar[::1],
+    pos: cython.longlong,
+    tag: cython.uchar,
+    value: cython.longlong,
+) -> cython.longlong:
+    """Write a number, or a length, under its tag; return the place after it."""
+    out[pos] = tag
+    return write_varint(out, pos + 1, cython.cast(cython.ulonglong, value))
 
 
 @cython.cfunc
@@ -84,22 +73,19 @@ def _put_stat(
     """Write the body of a stat, for which there is room; return the place after it."""
     k: cython.longlong
     bits: cython.ulonglong = cython.cast(cython.ulonglong, value)
-    out[pos] = 0x08
-    pos = _put(out, pos + 1, cython.cast(cython.ulonglong, key))
+    pos = _put_number(out, pos, 0x08, key)
     if kind == 2:
         out[pos] = 0x11
         for k in range(8):
             out[pos + 1 + k] = cython.cast(cython.uchar, (bits >> (8 * k)) & 0xFF)
         return pos + 9
     if kind in {5, 6}:
-        out[pos] = (kind << 3) | 2
-        pos = _put(out, pos + 1, cython.cast(cython.ulonglong, length))
+        pos = _put_number(out, pos, (kind << 3) | 2, length)
         for k in range(length):
             out[pos + k] = texts[value + k]
         return pos + length
     if kind != 0:
-        out[pos] = kind << 3
-        return _put(out, pos + 1, bits)
+        return _put_number(out, pos, kind << 3, value)
     return pos
 
 
@@ -121,74 +107,15 @@ def _event_size(
 ) -> cython.longlong:
     stat: cython.longlong
     inner: cython.longlong
-    size: cython.longlong = 1 + _varint_size(
-        cython.cast(cython.ulonglong, type_id[row])
-    )
+    size: cython.longlong = 1 + varint_size(cython.cast(cython.ulonglong, type_id[row]))
     if counted[row] or offset[row] != 0:
-        size += 1 + _varint_size(cython.cast(cython.ulonglong, offset[row]))
+        size += 1 + varint_size(cython.cast(cython.ulonglong, offset[row]))
     if dur[row] != 0:
-        size += 1 + _varint_size(cython.cast(cython.ulonglong, dur[row]))
+        size += 1 + varint_size(cython.cast(cython.ulonglong, dur[row]))
     for stat in range(stat_begin[row], stat_begin[row + 1]):
         inner = _stat_size(key[stat], kind[stat], value[stat], length[stat])
-        size += 1 + _varint_size(cython.cast(cython.ulonglong, inner)) + inner
+        size += 1 + varint_size(cython.cast(cython.ulonglong, inner)) + inner
     return size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _encode(
-    type_id: cython.const[cython.longlong][::1],
-    offset: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    counted: cython.const[cython.uchar][::1],
-    stat_begin: cython.const[cython.longlong][::1],
-    key: cython.const[cython.longlong][::1],
-    kind: cython.const[cython.uchar][::1],
-    value: cython.const[cython.longlong][::1],
-    length: cython.const[cython.int][::1],
-    texts: cython.const[cython.uchar][::1],
-    out: cython.uchar[::1],
-    only_size: cython.bint,
-) -> cython.longlong:
-    row: cython.longlong
-    stat: cython.longlong
-    size: cython.longlong
-    room: cython.longlong = out.shape[0]
-    pos: cython.longlong = 0
-    for row in range(type_id.shape[0]):
-        size = _event_size(
-            row, type_id, offset, dur, counted, stat_begin, key, kind, value, length
-        )
-        if only_size:
-            pos += 1 + _varint_size(cython.cast(cython.ulonglong, size)) + size
-            continue
-        # The length takes at most ten bytes.
-        if size + 11 > room - pos and (
-            1 + _varint_size(cython.cast(cython.ulonglong, size)) + size > room - pos
-        ):
-            return -1
-        out[pos] = 0x22
-        pos = _put(out, pos + 1, cython.cast(cython.ulonglong, size))
-        out[pos] = 0x08
-        pos = _put(out, pos + 1, cython.cast(cython.ulonglong, type_id[row]))
-        if counted[row] == 0 and offset[row] != 0:
-            out[pos] = 0x10
-            pos = _put(out, pos + 1, cython.cast(cython.ulonglong, offset[row]))
-        if dur[row] != 0:
-            out[pos] = 0x18
-            pos = _put(out, pos + 1, cython.cast(cython.ulonglong, dur[row]))
-        for stat in range(stat_begin[row], stat_begin[row + 1]):
-            size = _stat_size(key[stat], kind[stat], value[stat], length[stat])
-            out[pos] = 0x22
-            pos = _put(out, pos + 1, cython.cast(cython.ulonglong, size))
-            pos = _put_stat(
-                out, pos, key[stat], kind[stat], value[stat], length[stat], texts
-            )
-        if counted[row]:
-            out[pos] = 0x28
-            pos = _put(out, pos + 1, cython.cast(cython.ulonglong, offset[row]))
-    return pos
 
 
 @cython.cfunc
@@ -219,36 +146,7 @@ def _fits(
     return True
 
 
-def measure(
-    type_id: cython.const[cython.longlong][::1],
-    offset: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    counted: cython.const[cython.uchar][::1],
-    stat_begin: cython.const[cython.longlong][::1],
-    key: cython.const[cython.longlong][::1],
-    kind: cython.const[cython.uchar][::1],
-    value: cython.const[cython.longlong][::1],
-    length: cython.const[cython.int][::1],
-    texts: cython.const[cython.uchar][::1],
-    out: cython.uchar[::1],
-) -> cython.longlong:
-    """Return how many bytes `encode` writes for these columns; or `BAD_RANGE`."""
-    return _checked(
-        type_id,
-        offset,
-        dur,
-        counted,
-        stat_begin,
-        key,
-        kind,
-        value,
-        length,
-        texts,
-        out,
-        1,
-    )
-
-
+@cython.ccall
 def encode(
     type_id: cython.const[cython.longlong][::1],
     offset: cython.const[cython.longlong][::1],
@@ -270,40 +168,14 @@ def encode(
     and, for references, ids of stat metadata.
 
     Returns:
-        How many bytes were written; or `NO_ROOM`, `BAD_RANGE` (also for a kind that
-        does not exist and a text outside `texts`).
+        How many bytes were written, or would be where `out` is empty; or `NO_ROOM`,
+        `BAD_RANGE` (also for a kind that does not exist and a text outside `texts`).
     """
-    return _checked(
-        type_id,
-        offset,
-        dur,
-        counted,
-        stat_begin,
-        key,
-        kind,
-        value,
-        length,
-        texts,
-        out,
-        0,
-    )
-
-
-@cython.cfunc
-def _checked(
-    type_id: cython.const[cython.longlong][::1],
-    offset: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    counted: cython.const[cython.uchar][::1],
-    stat_begin: cython.const[cython.longlong][::1],
-    key: cython.const[cython.longlong][::1],
-    kind: cython.const[cython.uchar][::1],
-    value: cython.const[cython.longlong][::1],
-    length: cython.const[cython.int][::1],
-    texts: cython.const[cython.uchar][::1],
-    out: cython.uchar[::1],
-    only_size: cython.bint,
-) -> cython.longlong:
+    row: cython.longlong
+    stat: cython.longlong
+    size: cython.longlong
+    room: cython.longlong = out.shape[0]
+    pos: cython.longlong = 0
     if (
         type_id.shape[0] != offset.shape[0]
         or type_id.shape[0] != dur.shape[0]
@@ -313,27 +185,34 @@ def _checked(
         or key.shape[0] != value.shape[0]
         or key.shape[0] != length.shape[0]
     ):
-        return -3
-    if not cython.compiled:
-        type_id, offset, dur = memoryview(type_id), memoryview(offset), memoryview(dur)
-        counted, stat_begin = memoryview(counted), memoryview(stat_begin)
-        key, kind, value = memoryview(key), memoryview(kind), memoryview(value)
-        length, texts, out = memoryview(length), memoryview(texts), memoryview(out)
+        return BAD_RANGE
     with cython.nogil:
-        found: cython.longlong = -3
-        if _fits(type_id.shape[0], stat_begin, kind, value, length, texts.shape[0]):
-            found = _encode(
-                type_id,
-                offset,
-                dur,
-                counted,
-                stat_begin,
-                key,
-                kind,
-                value,
-                length,
-                texts,
-                out,
-                only_size,
+        if not _fits(type_id.shape[0], stat_begin, kind, value, length, texts.shape[0]):
+            return -3
+        for row in range(type_id.shape[0]):
+            size = _event_size(
+                row, type_id, offset, dur, counted, stat_begin, key, kind, value, length
             )
-    return found
+            if room == 0:
+                pos += 1 + varint_size(cython.cast(cython.ulonglong, size)) + size
+                continue
+            # The length takes at most ten bytes.
+            if size + 11 > room - pos and (
+                1 + varint_size(cython.cast(cython.ulonglong, size)) + size > room - pos
+            ):
+                return -1
+            pos = _put_number(out, pos, 0x22, size)
+            pos = _put_number(out, pos, 0x08, type_id[row])
+            if counted[row] == 0 and offset[row] != 0:
+                pos = _put_number(out, pos, 0x10, offset[row])
+            if dur[row] != 0:
+                pos = _put_number(out, pos, 0x18, dur[row])
+            for stat in range(stat_begin[row], stat_begin[row + 1]):
+                size = _stat_size(key[stat], kind[stat], value[stat], length[stat])
+                pos = _put_number(out, pos, 0x22, size)
+                pos = _put_stat(
+                    out, pos, key[stat], kind[stat], value[stat], length[stat], texts
+                )
+            if counted[row]:
+                pos = _put_number(out, pos, 0x28, offset[row])
+    return pos

@@ -1,10 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Filling the columns of events and stats: the second reading of a line's bytes.
 
-The rules are those of `wire`, whose reading functions are repeated here, because C can
-inline them only within a module. Also, the last of repeated scalar values wins,
-and the last member of a oneof. All bounds are checked again, because a mapped file may
-change between the two readings.
+The rules are those of `wire`. Also, the last of repeated scalar values wins, and the
+last member of a oneof. All bounds are checked again, because a mapped file may change
+between the two readings.
 
 `fill` has a row per chunk in `rows`, whose columns are:
 
@@ -38,98 +37,16 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
+from stepscope._core._fields import (
+    find_id,
+    read_fixed,
+    read_sized,
+    read_varint,
+    skip_field,
+)
+
 #: The rows do not lie within every array, or an array has the wrong shape.
 BAD_RANGE = -3
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.returns((cython.ulonglong, cython.longlong))
-@cython.exceptval(check=False)
-def _varint(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
-) -> tuple[cython.ulonglong, cython.longlong]:
-    """Return the number at `pos` and the place after it, -1 if there is none."""
-    value: cython.ulonglong
-    shift: cython.int = 7
-    byte: cython.ulonglong
-    if pos >= end:
-        return 0, -1
-    value = data[pos]
-    pos += 1
-    if value < 0x80:
-        return value, pos
-    value &= 0x7F
-    while pos < end and shift < 70:
-        byte = data[pos]
-        pos += 1
-        value |= cython.cast(cython.ulonglong, (byte & 0x7F) << shift)
-        if byte < 0x80:
-            return value, pos
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.returns((cython.longlong, cython.longlong))
-@cython.exceptval(check=False)
-def _sized(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
-) -> tuple[cython.longlong, cython.longlong]:
-    """Return begin and end of the sized value whose length is at `pos`; or 0 and -1."""
-    size: cython.ulonglong
-    size, pos = _varint(data, pos, end)
-    if pos < 0 or size > cython.cast(cython.ulonglong, end - pos):
-        return 0, -1
-    return pos, pos + cython.cast(cython.longlong, size)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _skip(
-    data: cython.const[cython.uchar][::1],
-    tag: cython.ulonglong,
-    pos: cython.longlong,
-    end: cython.longlong,
-) -> cython.longlong:
-    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
-    _value: cython.ulonglong
-    _start: cython.longlong
-    wire: cython.ulonglong = tag & 7
-    # Field number 0 does not exist, and no field number needs more than 29 bits.
-    if tag < 8 or (tag >> 32) != 0:
-        return -1
-    if wire == 0:
-        _value, pos = _varint(data, pos, end)
-        return pos
-    if wire == 2:
-        _start, pos = _sized(data, pos, end)
-        return pos
-    if wire == 1 and end - pos >= 8:
-        return pos + 8
-    if wire == 5 and end - pos >= 4:
-        return pos + 4
-    return -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _fixed64(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong
-) -> cython.ulonglong:
-    """Return the eight bytes at `pos`, little-endian; the caller checked them."""
-    value: cython.ulonglong = 0
-    k: cython.int
-    for k in range(8):
-        value |= cython.cast(cython.ulonglong, data[pos + k]) << (8 * k)
-    return value
 
 
 @cython.cfunc
@@ -158,15 +75,15 @@ def _stat(
     start: cython.longlong
     tag: cython.ulonglong
     while pos < end:
-        tag, pos = _varint(data, pos, end)
+        tag, pos = read_varint(data, pos, end)
         if tag == 0x08:
-            ident, pos = _varint(data, pos, end)
+            ident, pos = read_varint(data, pos, end)
         elif tag in {0x18, 0x20, 0x38}:
-            value, pos = _varint(data, pos, end)
+            value, pos = read_varint(data, pos, end)
             kind = cython.cast(cython.uchar, tag >> 3)
             length = 0
         elif tag in {0x2A, 0x32}:
-            start, pos = _sized(data, pos, end)
+            start, pos = read_sized(data, pos, end)
             kind = cython.cast(cython.uchar, tag >> 3)
             value = cython.cast(cython.ulonglong, start)
             length = pos - start
@@ -174,12 +91,12 @@ def _stat(
             if length > 0x7FFF_FFFF:
                 return 0, 0, 0, 0, False
         elif tag == 0x11 and end - pos >= 8:
-            value = _fixed64(data, pos)
+            value = read_fixed(data, pos, 8)
             kind = 2
             length = 0
             pos += 8
         elif pos >= 0:
-            pos = _skip(data, tag, pos, end)
+            pos = skip_field(data, tag, pos, end)
         if pos < 0:
             return 0, 0, 0, 0, False
     return ident, kind, value, length, True
@@ -196,19 +113,11 @@ def _known(
     wanted: cython.ulonglong,
 ) -> cython.int:
     """Return what a table holds for an id, or -1."""
-    low: cython.longlong = 0
-    high: cython.longlong = ids.shape[0]
+    row: cython.longlong
     if wanted < cython.cast(cython.ulonglong, direct.shape[0]):
         return direct[cython.cast(cython.longlong, wanted)]
-    while low < high:
-        middle: cython.longlong = (low + high) >> 1
-        if ids[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    if low < ids.shape[0] and ids[low] == wanted:
-        return values[low]
-    return -1
+    row = find_id(ids, wanted)
+    return values[row] if row >= 0 else -1
 
 
 @cython.cfunc
@@ -260,7 +169,7 @@ def _fill_stat(
     size: cython.longlong
     well: cython.bint
     key: cython.int
-    start, pos = _sized(data, pos, end)
+    start, pos = read_sized(data, pos, end)
     if pos < 0:
         return -1, unknown
     ident, kind, value, size, well = _stat(data, start, pos)
@@ -316,14 +225,14 @@ def _fill_event(
     aggregated: cython.bint = False
     while 0 <= pos < end:
         tag: cython.ulonglong
-        tag, pos = _varint(data, pos, end)
+        tag, pos = read_varint(data, pos, end)
         if tag == 0x08:
-            ident, pos = _varint(data, pos, end)
+            ident, pos = read_varint(data, pos, end)
         elif tag == 0x10:
-            offset, pos = _varint(data, pos, end)
+            offset, pos = read_varint(data, pos, end)
             aggregated = False
         elif tag == 0x18:
-            dur, pos = _varint(data, pos, end)
+            dur, pos = read_varint(data, pos, end)
         elif tag == 0x22 and stat < rows[chunk, 5]:
             pos, unknown = _fill_stat(
                 data,
@@ -343,12 +252,12 @@ def _fill_event(
             stat += 1
         elif tag == 0x28:
             # Number of occurrences: the oneof then holds no offset.
-            offset, pos = _varint(data, pos, end)
+            offset, pos = read_varint(data, pos, end)
             aggregated = True
         elif tag == 0x22:
             return -1
         elif pos >= 0:
-            pos = _skip(data, tag, pos, end)
+            pos = skip_field(data, tag, pos, end)
     if pos < 0 or (aggregated and rows[chunk, 6] >= rows[chunk, 7]):
         return -1
     event_type[event] = _known(types, type_ids, type_rows, ident)
@@ -398,11 +307,11 @@ def _fill(
             at: cython.longlong = pos
             start: cython.longlong
             tag: cython.ulonglong
-            tag, pos = _varint(data, pos, limit)
+            tag, pos = read_varint(data, pos, limit)
             if pos >= 0 and tag != 0x22:
-                pos = _skip(data, tag, pos, limit)
+                pos = skip_field(data, tag, pos, limit)
             elif pos >= 0:
-                start, pos = _sized(data, pos, limit)
+                start, pos = read_sized(data, pos, limit)
                 if rows[chunk, 2] >= rows[chunk, 3]:
                     pos = -1
                 if pos >= 0:
@@ -467,6 +376,7 @@ def _rows_fit(
     return True
 
 
+@cython.ccall
 def fill(
     data: cython.const[cython.uchar][::1],
     first: cython.longlong,
@@ -515,15 +425,6 @@ def fill(
         counted.shape[1],
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        data, rows = memoryview(data), memoryview(rows)
-        types, type_ids = memoryview(types), memoryview(type_ids)
-        type_rows, keys = memoryview(type_rows), memoryview(keys)
-        key_ids, key_rows = memoryview(key_ids), memoryview(key_rows)
-        event_type, event_time = memoryview(event_type), memoryview(event_time)
-        stat_small, stat_kind = memoryview(stat_small), memoryview(stat_kind)
-        stat_value, counted = memoryview(stat_value), memoryview(counted)
-        lost_type, lost_key = memoryview(lost_type), memoryview(lost_key)
     with cython.nogil:
         found: cython.longlong = _fill(
             data,

@@ -24,38 +24,7 @@ if not cython.compiled:
 BAD_RANGE = -3
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _match(
-    called: cython.const[cython.longlong][::1],
-    wanted: cython.const[cython.longlong][::1],
-    least: cython.longlong,
-    table: cython.int[::1],
-    out: cython.int[::1],
-    count: cython.int[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    call: cython.longlong
-    found: cython.longlong = 0
-    # Compared before subtracted: ids may use all 64 bits.
-    beyond: cython.longlong = least + table.shape[0]
-    for row in range(called.shape[0]):
-        if called[row] < least or called[row] >= beyond:
-            return -3
-        # Of several calls with one id the last one stays.
-        table[called[row] - least] = cython.cast(cython.int, row)
-    for row in range(wanted.shape[0]):
-        call = -1
-        if least <= wanted[row] < beyond:
-            call = table[wanted[row] - least]
-        out[row] = cython.cast(cython.int, call)
-        if call >= 0:
-            count[call] += 1
-            found += 1
-    return found
-
-
+@cython.ccall
 def match(
     called: cython.const[cython.longlong][::1],
     wanted: cython.const[cython.longlong][::1],
@@ -73,6 +42,11 @@ def match(
     Returns:
         How many wanted ids were found, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    call: cython.longlong
+    found: cython.longlong = 0
+    # Compared before subtracted: ids may use all 64 bits.
+    beyond: cython.longlong = least + table.shape[0]
     if (
         out.shape[0] != wanted.shape[0]
         or count.shape[0] != called.shape[0]
@@ -83,51 +57,24 @@ def match(
         or least > 0x3FFF_FFFF_FFFF_FFFF
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        called, wanted = memoryview(called), memoryview(wanted)
-        table, out, count = memoryview(table), memoryview(out), memoryview(count)
     with cython.nogil:
-        found: cython.longlong = _match(called, wanted, least, table, out, count)
+        for row in range(called.shape[0]):
+            if called[row] < least or called[row] >= beyond:
+                return -3
+            # Of several calls with one id the last one stays.
+            table[called[row] - least] = cython.cast(cython.int, row)
+        for row in range(wanted.shape[0]):
+            call = -1
+            if least <= wanted[row] < beyond:
+                call = table[wanted[row] - least]
+            out[row] = cython.cast(cython.int, call)
+            if call >= 0:
+                count[call] += 1
+                found += 1
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _waits(
-    launch: cython.const[cython.int][::1],
-    begin: cython.const[cython.longlong][::1],
-    busy_until: cython.const[cython.longlong][::1],
-    call_start: cython.const[cython.longlong][::1],
-    call_dur: cython.const[cython.longlong][::1],
-    empty: cython.uchar[::1],
-    latency: cython.longlong[::1],
-    early: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    call: cython.longlong
-    waited: cython.longlong
-    found: cython.longlong = 0
-    for row in range(launch.shape[0]):
-        call = launch[row]
-        empty[row] = 0
-        latency[row] = 0
-        if call < 0:
-            continue
-        if call >= call_start.shape[0]:
-            return -3
-        if begin[row] < call_start[call]:
-            early[0] += 1
-            early[1] = max(early[1], call_start[call] - begin[row])
-        elif begin[row] > call_start[call] and busy_until[row] <= call_start[call]:
-            empty[row] = 1
-            found += 1
-            waited = begin[row] - call_start[call] - call_dur[call]
-            if waited > 0:
-                latency[row] = waited
-    return found
-
-
+@cython.ccall
 def waits(
     launch: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
@@ -149,6 +96,10 @@ def waits(
     Returns:
         How many found the device without work, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    call: cython.longlong
+    waited: cython.longlong
+    found: cython.longlong = 0
     if (
         begin.shape[0] != launch.shape[0]
         or busy_until.shape[0] != launch.shape[0]
@@ -158,47 +109,28 @@ def waits(
         or early.shape[0] != 2
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        launch, begin = memoryview(launch), memoryview(begin)
-        busy_until, early = memoryview(busy_until), memoryview(early)
-        call_start, call_dur = memoryview(call_start), memoryview(call_dur)
-        empty, latency = memoryview(empty), memoryview(latency)
     with cython.nogil:
-        found: cython.longlong = _waits(
-            launch, begin, busy_until, call_start, call_dur, empty, latency, early
-        )
+        for row in range(launch.shape[0]):
+            call = launch[row]
+            empty[row] = 0
+            latency[row] = 0
+            if call < 0:
+                continue
+            if call >= call_start.shape[0]:
+                return -3
+            if begin[row] < call_start[call]:
+                early[0] += 1
+                early[1] = max(early[1], call_start[call] - begin[row])
+            elif begin[row] > call_start[call] and busy_until[row] <= call_start[call]:
+                empty[row] = 1
+                found += 1
+                waited = begin[row] - call_start[call] - call_dur[call]
+                if waited > 0:
+                    latency[row] = waited
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _executions(
-    place: cython.const[cython.int][::1],
-    execution: cython.const[cython.int][::1],
-    owner: cython.int[::1],
-    count: cython.longlong[::1],
-    spilled: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    which: cython.longlong
-    spills: cython.longlong = 0
-    for row in range(place.shape[0]):
-        which = execution[row]
-        if which < 0:
-            continue
-        if which >= owner.shape[0] or place[row] < 0 or place[row] >= count.shape[0]:
-            return -3
-        if owner[which] < 0:
-            owner[which] = place[row]
-            count[place[row]] += 1
-        elif owner[which] != place[row]:
-            if spills < spilled.shape[0]:
-                spilled[spills] = row
-            spills += 1
-    return spills
-
-
+@cython.ccall
 def executions(
     place: cython.const[cython.int][::1],
     execution: cython.const[cython.int][::1],
@@ -215,15 +147,30 @@ def executions(
     Returns:
         How many rows were spilled, also beyond the room; or `BAD_RANGE`.
     """
+    row: cython.longlong
+    which: cython.longlong
+    spills: cython.longlong = 0
     if execution.shape[0] != place.shape[0]:
         return BAD_RANGE
-    if not cython.compiled:
-        place, execution = memoryview(place), memoryview(execution)
-        owner, count = memoryview(owner), memoryview(count)
-        spilled = memoryview(spilled)
     with cython.nogil:
-        found: cython.longlong = _executions(place, execution, owner, count, spilled)
-    return found
+        for row in range(place.shape[0]):
+            which = execution[row]
+            if which < 0:
+                continue
+            if (
+                which >= owner.shape[0]
+                or place[row] < 0
+                or place[row] >= count.shape[0]
+            ):
+                return -3
+            if owner[which] < 0:
+                owner[which] = place[row]
+                count[place[row]] += 1
+            elif owner[which] != place[row]:
+                if spills < spilled.shape[0]:
+                    spilled[spills] = row
+                spills += 1
+    return spills
 
 
 @cython.cfunc
@@ -249,55 +196,7 @@ def _edges_fit(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _ordered(
-    begin: cython.const[cython.longlong][::1],
-    source: cython.const[cython.int][::1],
-    first: cython.longlong[::1],
-    target: cython.int[::1],
-    waiting: cython.int[::1],
-    order: cython.int[::1],
-) -> cython.longlong:
-    node: cython.longlong
-    edge: cython.longlong
-    at: cython.longlong
-    nodes: cython.longlong = begin.shape[0] - 1
-    found: cython.longlong = 0
-    done: cython.longlong = 0
-    if not _edges_fit(begin, source):
-        return -3
-    # The same edges by source: counted, then placed from the back of each list.
-    for node in range(nodes + 1):
-        first[node] = 0
-    for edge in range(source.shape[0]):
-        first[source[edge]] += 1
-    for node in range(nodes):
-        first[node + 1] += first[node]
-    for node in range(nodes - 1, -1, -1):
-        waiting[node] = cython.cast(cython.int, begin[node + 1] - begin[node])
-        for edge in range(begin[node], begin[node + 1]):
-            first[source[edge]] -= 1
-            target[first[source[edge]]] = cython.cast(cython.int, node)
-    for node in range(nodes):
-        if waiting[node] == 0:
-            order[found] = cython.cast(cython.int, node)
-            found += 1
-    while done < found:
-        node = order[done]
-        done += 1
-        at = source.shape[0]
-        if node + 1 < nodes:
-            at = first[node + 1]
-        for edge in range(first[node], at):
-            waiting[target[edge]] -= 1
-            if waiting[target[edge]] == 0:
-                order[found] = target[edge]
-                found += 1
-    return found
-
-
+@cython.ccall
 def ordered(
     begin: cython.const[cython.longlong][::1],
     source: cython.const[cython.int][::1],
@@ -316,6 +215,12 @@ def ordered(
         How many nodes were placed: all of them, or fewer where edges form a circle; or
         `BAD_RANGE`.
     """
+    node: cython.longlong
+    edge: cython.longlong
+    at: cython.longlong
+    nodes: cython.longlong = begin.shape[0] - 1
+    found: cython.longlong = 0
+    done: cython.longlong = 0
     if (
         begin.shape[0] < 1
         or first.shape[0] != begin.shape[0]
@@ -326,55 +231,40 @@ def ordered(
         or source.shape[0] > 0x7FFF_FFFF
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        begin, source = memoryview(begin), memoryview(source)
-        first, target = memoryview(first), memoryview(target)
-        waiting, order = memoryview(waiting), memoryview(order)
     with cython.nogil:
-        found: cython.longlong = _ordered(begin, source, first, target, waiting, order)
+        if not _edges_fit(begin, source):
+            return -3
+        # The same edges by source: counted, then placed from the back of each list.
+        for node in range(nodes + 1):
+            first[node] = 0
+        for edge in range(source.shape[0]):
+            first[source[edge]] += 1
+        for node in range(nodes):
+            first[node + 1] += first[node]
+        for node in range(nodes - 1, -1, -1):
+            waiting[node] = cython.cast(cython.int, begin[node + 1] - begin[node])
+            for edge in range(begin[node], begin[node + 1]):
+                first[source[edge]] -= 1
+                target[first[source[edge]]] = cython.cast(cython.int, node)
+        for node in range(nodes):
+            if waiting[node] == 0:
+                order[found] = cython.cast(cython.int, node)
+                found += 1
+        while done < found:
+            node = order[done]
+            done += 1
+            at = source.shape[0]
+            if node + 1 < nodes:
+                at = first[node + 1]
+            for edge in range(first[node], at):
+                waiting[target[edge]] -= 1
+                if waiting[target[edge]] == 0:
+                    order[found] = target[edge]
+                    found += 1
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _forward(
-    order: cython.const[cython.int][::1],
-    begin: cython.const[cython.longlong][::1],
-    source: cython.const[cython.int][::1],
-    from_start: cython.const[cython.uchar][::1],
-    lag: cython.const[cython.longlong][::1],
-    not_before: cython.const[cython.longlong][::1],
-    delay: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    start: cython.longlong[::1],
-    via: cython.int[::1],
-) -> cython.longlong:
-    turn: cython.longlong
-    node: cython.longlong
-    edge: cython.longlong
-    ready: cython.longlong
-    at: cython.longlong
-    nodes: cython.longlong = begin.shape[0] - 1
-    if not _edges_fit(begin, source):
-        return -3
-    for turn in range(nodes):
-        node = order[turn]
-        if node < 0 or node >= nodes:
-            return -3
-        at = not_before[node]
-        via[node] = -1
-        for edge in range(begin[node], begin[node + 1]):
-            ready = start[source[edge]] + lag[edge]
-            if from_start[edge] == 0:
-                ready += dur[source[edge]]
-            if ready >= at:
-                at = ready
-                via[node] = cython.cast(cython.int, edge)
-        start[node] = at + delay[node]
-    return nodes
-
-
+@cython.ccall
 def forward(
     order: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
@@ -396,6 +286,12 @@ def forward(
     Returns:
         The number of nodes, or `BAD_RANGE`.
     """
+    turn: cython.longlong
+    node: cython.longlong
+    edge: cython.longlong
+    ready: cython.longlong
+    at: cython.longlong
+    nodes: cython.longlong = begin.shape[0] - 1
     if (
         begin.shape[0] < 1
         or order.shape[0] != begin.shape[0] - 1
@@ -408,74 +304,27 @@ def forward(
         or via.shape[0] != order.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        order, begin, source = memoryview(order), memoryview(begin), memoryview(source)
-        from_start, lag = memoryview(from_start), memoryview(lag)
-        not_before, delay = memoryview(not_before), memoryview(delay)
-        dur, start, via = memoryview(dur), memoryview(start), memoryview(via)
     with cython.nogil:
-        found: cython.longlong = _forward(
-            order,
-            begin,
-            source,
-            from_start,
-            lag,
-            not_before,
-            delay,
-            dur,
-            start,
-            via,
-        )
-    return found
+        if not _edges_fit(begin, source):
+            return -3
+        for turn in range(nodes):
+            node = order[turn]
+            if node < 0 or node >= nodes:
+                return -3
+            at = not_before[node]
+            via[node] = -1
+            for edge in range(begin[node], begin[node + 1]):
+                ready = start[source[edge]] + lag[edge]
+                if from_start[edge] == 0:
+                    ready += dur[source[edge]]
+                if ready >= at:
+                    at = ready
+                    via[node] = cython.cast(cython.int, edge)
+            start[node] = at + delay[node]
+    return nodes
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _endings(
-    ends: cython.const[cython.longlong][::1],
-    begin: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    rows: cython.const[cython.longlong][::1],
-    launch: cython.const[cython.int][::1],
-    call_start: cython.const[cython.longlong][::1],
-    call_dur: cython.const[cython.longlong][::1],
-    place: cython.longlong[::1],
-    behind: cython.longlong[::1],
-) -> cython.longlong:
-    i: cython.longlong
-    call: cython.longlong
-    found: cython.longlong = 0
-    never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
-    j: cython.longlong = begin.shape[0] - 1
-    # The first activity that begins at the end of the stretch or later, and when its
-    # call returned; and the earliest return of all calls behind it.
-    newest: cython.longlong = -1
-    returned: cython.longlong = never
-    least: cython.longlong = never
-    for i in range(ends.shape[0] - 1, -1, -1):
-        while j >= 0 and begin[j] >= ends[i]:
-            if dur[j] > 0:
-                if rows[j] < 0 or rows[j] >= launch.shape[0]:
-                    return -3
-                call = launch[rows[j]]
-                if call >= call_start.shape[0]:
-                    return -3
-                least = min(least, returned)
-                newest = j
-                returned = never
-                if call >= 0:
-                    returned = call_start[call] + call_dur[call]
-            j -= 1
-        place[i] = -1
-        behind[i] = min(least, returned)
-        if newest >= 0 and begin[newest] == ends[i]:
-            place[i] = newest
-            behind[i] = least
-            found += 1
-    return found
-
-
+@cython.ccall
 def endings(
     ends: cython.const[cython.longlong][::1],
     begin: cython.const[cython.longlong][::1],
@@ -497,6 +346,16 @@ def endings(
     Returns:
         How many stretches were ended by an activity, or `BAD_RANGE`.
     """
+    i: cython.longlong
+    call: cython.longlong
+    found: cython.longlong = 0
+    never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    j: cython.longlong = begin.shape[0] - 1
+    # The first activity that begins at the end of the stretch or later, and when its
+    # call returned; and the earliest return of all calls behind it.
+    newest: cython.longlong = -1
+    returned: cython.longlong = never
+    least: cython.longlong = never
     if (
         dur.shape[0] != begin.shape[0]
         or rows.shape[0] != begin.shape[0]
@@ -505,49 +364,31 @@ def endings(
         or behind.shape[0] != ends.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        ends, begin, dur = memoryview(ends), memoryview(begin), memoryview(dur)
-        rows, launch = memoryview(rows), memoryview(launch)
-        call_start, call_dur = memoryview(call_start), memoryview(call_dur)
-        place, behind = memoryview(place), memoryview(behind)
     with cython.nogil:
-        found: cython.longlong = _endings(
-            ends, begin, dur, rows, launch, call_start, call_dur, place, behind
-        )
+        for i in range(ends.shape[0] - 1, -1, -1):
+            while j >= 0 and begin[j] >= ends[i]:
+                if dur[j] > 0:
+                    if rows[j] < 0 or rows[j] >= launch.shape[0]:
+                        return -3
+                    call = launch[rows[j]]
+                    if call >= call_start.shape[0]:
+                        return -3
+                    least = min(least, returned)
+                    newest = j
+                    returned = never
+                    if call >= 0:
+                        returned = call_start[call] + call_dur[call]
+                j -= 1
+            place[i] = -1
+            behind[i] = min(least, returned)
+            if newest >= 0 and begin[newest] == ends[i]:
+                place[i] = newest
+                behind[i] = least
+                found += 1
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _gaps(
-    track: cython.const[cython.int][::1],
-    begin: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    launch: cython.const[cython.int][::1],
-    call_start: cython.const[cython.longlong][::1],
-    call_dur: cython.const[cython.longlong][::1],
-    ahead: cython.longlong,
-    out: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    call: cython.longlong
-    ended: cython.longlong
-    count: cython.longlong = 0
-    for row in range(1, begin.shape[0]):
-        call = launch[row]
-        if call >= call_start.shape[0]:
-            return -3
-        if call < 0 or track[row] != track[row - 1]:
-            continue
-        ended = begin[row - 1] + dur[row - 1]
-        if begin[row] <= ended or call_start[call] + call_dur[call] > ended - ahead:
-            continue
-        out[count] = begin[row] - ended
-        count += 1
-    return count
-
-
+@cython.ccall
 def gaps(
     track: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
@@ -566,6 +407,10 @@ def gaps(
     Returns:
         The number of gaps, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    call: cython.longlong
+    ended: cython.longlong
+    count: cython.longlong = 0
     if (
         track.shape[0] != begin.shape[0]
         or dur.shape[0] != begin.shape[0]
@@ -574,12 +419,16 @@ def gaps(
         or out.shape[0] < begin.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        track, launch = memoryview(track), memoryview(launch)
-        begin, dur, out = memoryview(begin), memoryview(dur), memoryview(out)
-        call_start, call_dur = memoryview(call_start), memoryview(call_dur)
     with cython.nogil:
-        found: cython.longlong = _gaps(
-            track, begin, dur, launch, call_start, call_dur, ahead, out
-        )
-    return found
+        for row in range(1, begin.shape[0]):
+            call = launch[row]
+            if call >= call_start.shape[0]:
+                return -3
+            if call < 0 or track[row] != track[row - 1]:
+                continue
+            ended = begin[row - 1] + dur[row - 1]
+            if begin[row] <= ended or call_start[call] + call_dur[call] > ended - ahead:
+                continue
+            out[count] = begin[row] - ended
+            count += 1
+    return count

@@ -51,26 +51,7 @@ def _end(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
     return start + dur
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _first_unordered(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-) -> cython.longlong:
-    row: cython.longlong
-    if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
-        return -3
-    for row in range(begin + 1, end):
-        if start[row] < start[row - 1] or (
-            start[row] == start[row - 1] and dur[row] > dur[row - 1]
-        ):
-            return row
-    return end
-
-
+@cython.ccall
 def first_unordered(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -78,76 +59,19 @@ def first_unordered(
     end: cython.longlong,
 ) -> cython.longlong:
     """Return the first row of [begin, end) that breaks the order; `end` if none."""
-    if not cython.compiled:
-        start, dur = memoryview(start), memoryview(dur)
-    with cython.nogil:
-        found: cython.longlong = _first_unordered(start, dur, begin, end)
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _nest(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-    parent: cython.int[::1],
-    depth: cython.int[::1],
-    self_ps: cython.longlong[::1],
-    stack: cython.longlong[:, ::1],
-) -> cython.longlong:
     row: cython.longlong
-    above: cython.longlong
-    starts: cython.longlong
-    lasts: cython.longlong
-    ends: cython.longlong
-    charged: cython.longlong
-    top: cython.longlong = -1
-    overhangs: cython.longlong = 0
-    before: cython.longlong = 0
-    lasted: cython.longlong = 0
-    room: cython.longlong = stack.shape[1]
-    for row in range(begin, end):
-        starts = start[row]
-        lasts = dur[row]
-        if row > begin and (starts < before or (starts == before and lasts > lasted)):
-            return -2
-        before = starts
-        lasted = lasts
-        ends = _end(starts, lasts)
-        while top >= 0 and stack[1, top] <= starts:
-            top -= 1
-        if top < 0:
-            parent[row] = -1
-            depth[row] = 0
-        else:
-            above = stack[0, top]
-            parent[row] = above
-            depth[row] = depth[above] + 1
-            if ends > stack[1, top]:
-                overhangs += 1
-        self_ps[row] = ends - starts
-        if ends == starts:
-            continue
-        charged = starts
-        while top >= 0:
-            above = stack[0, top]
-            if stack[1, top] > ends:
-                self_ps[above] -= ends - charged
-                break
-            self_ps[above] -= stack[1, top] - charged
-            charged = stack[1, top]
-            top -= 1
-        top += 1
-        if top >= room:
-            return -1
-        stack[0, top] = row
-        stack[1, top] = ends
-    return overhangs
+    with cython.nogil:
+        if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
+            return -3
+        for row in range(begin + 1, end):
+            if start[row] < start[row - 1] or (
+                start[row] == start[row - 1] and dur[row] > dur[row - 1]
+            ):
+                return row
+    return end
 
 
+@cython.ccall
 def nest(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -160,19 +84,26 @@ def nest(
 ) -> cython.longlong:
     """Fill parent, depth and self time of the rows [begin, end) of one track.
 
-    All arrays but the stack's are indexed by row. `parent` receives a row, or -1 for
-    none. An instant has a parent and a depth, self time 0, and is nobody's parent.
-    The self times add up to the length of the union of the rows.
+    All arrays but the stack's are by row. `parent` receives a row, or -1 for none. An
+    instant is nobody's parent. Self times add up to the length of the rows' union.
 
     Returns:
         How many rows end after their parent; or `NO_ROOM` (the stack's), which as
-        many places as there are rows always prevent, `OUT_OF_ORDER`, `BAD_RANGE`.
-        The outputs of the rows hold nothing of use after a negative answer.
+        many places as rows always prevent, `OUT_OF_ORDER`, `BAD_RANGE`. The outputs
+        hold nothing of use after a negative answer.
     """
+    row: cython.longlong
+    above: cython.longlong
+    starts: cython.longlong
+    lasts: cython.longlong
+    ends: cython.longlong
+    charged: cython.longlong
+    top: cython.longlong = -1
+    overhangs: cython.longlong = 0
+    before: cython.longlong = 0
+    lasted: cython.longlong = 0
     if (
-        begin < 0
-        or begin > end
-        or end > 0x7FFF_FFFF
+        not 0 <= begin <= end <= 0x7FFF_FFFF
         or end > start.shape[0]
         or end > dur.shape[0]
         or end > parent.shape[0]
@@ -181,15 +112,46 @@ def nest(
         or stack.shape[0] != 2
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, stack = memoryview(start), memoryview(dur), memoryview(stack)
-        parent, depth = memoryview(parent), memoryview(depth)
-        self_ps = memoryview(self_ps)
     with cython.nogil:
-        found: cython.longlong = _nest(
-            start, dur, begin, end, parent, depth, self_ps, stack
-        )
-    return found
+        for row in range(begin, end):
+            starts = start[row]
+            lasts = dur[row]
+            if row > begin and (
+                starts < before or (starts == before and lasts > lasted)
+            ):
+                return -2
+            before = starts
+            lasted = lasts
+            ends = _end(starts, lasts)
+            while top >= 0 and stack[1, top] <= starts:
+                top -= 1
+            if top < 0:
+                parent[row] = -1
+                depth[row] = 0
+            else:
+                above = stack[0, top]
+                parent[row] = above
+                depth[row] = depth[above] + 1
+                if ends > stack[1, top]:
+                    overhangs += 1
+            self_ps[row] = ends - starts
+            if ends == starts:
+                continue
+            charged = starts
+            while top >= 0:
+                above = stack[0, top]
+                if stack[1, top] > ends:
+                    self_ps[above] -= ends - charged
+                    break
+                self_ps[above] -= stack[1, top] - charged
+                charged = stack[1, top]
+                top -= 1
+            top += 1
+            if top >= stack.shape[1]:
+                return -1
+            stack[0, top] = row
+            stack[1, top] = ends
+    return overhangs
 
 
 @cython.cfunc
@@ -400,28 +362,7 @@ def flatten(
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _inherit(
-    parent: cython.const[cython.int][::1],
-    label: cython.int[::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-) -> cython.longlong:
-    row: cython.longlong
-    above: cython.longlong
-    found: cython.longlong = 0
-    for row in range(begin, end):
-        above = parent[row]
-        if above >= row:
-            return -3
-        if label[row] < 0 and above >= 0:
-            label[row] = label[above]
-        found += label[row] >= 0
-    return found
-
-
+@cython.ccall
 def inherit(
     parent: cython.const[cython.int][::1],
     label: cython.int[::1],
@@ -437,6 +378,9 @@ def inherit(
     Returns:
         How many of the rows have a label, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
     if (
         begin < 0
         or begin > end
@@ -444,46 +388,18 @@ def inherit(
         or label.shape[0] != parent.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        parent, label = memoryview(parent), memoryview(label)
     with cython.nogil:
-        found: cython.longlong = _inherit(parent, label, begin, end)
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _running(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    parent: cython.const[cython.int][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-    moment: cython.const[cython.longlong][::1],
-    out: cython.int[::1],
-) -> cython.longlong:
-    at: cython.longlong
-    row: cython.longlong
-    above: cython.longlong
-    after: cython.longlong = begin
-    found: cython.longlong = 0
-    for at in range(moment.shape[0]):
-        if at > 0 and moment[at] < moment[at - 1]:
-            return -2
-        while after < end and start[after] <= moment[at]:
-            after += 1
-        row = after - 1
-        while row >= begin and _end(start[row], dur[row]) <= moment[at]:
+        for row in range(begin, end):
             above = parent[row]
             if above >= row:
                 return -3
-            row = above
-        out[at] = cython.cast(cython.int, row) if row >= begin else -1
-        found += row >= begin
+            if label[row] < 0 and above >= 0:
+                label[row] = label[above]
+            found += label[row] >= 0
     return found
 
 
+@cython.ccall
 def running(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -502,6 +418,11 @@ def running(
     Returns:
         At how many moments a row runs, or `BAD_RANGE` or `OUT_OF_ORDER`.
     """
+    at: cython.longlong
+    row: cython.longlong
+    above: cython.longlong
+    after: cython.longlong = begin
+    found: cython.longlong = 0
     if (
         begin < 0
         or begin > end
@@ -511,9 +432,18 @@ def running(
         or out.shape[0] != moment.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, parent = memoryview(start), memoryview(dur), memoryview(parent)
-        moment, out = memoryview(moment), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _running(start, dur, parent, begin, end, moment, out)
+        for at in range(moment.shape[0]):
+            if at > 0 and moment[at] < moment[at - 1]:
+                return -2
+            while after < end and start[after] <= moment[at]:
+                after += 1
+            row = after - 1
+            while row >= begin and _end(start[row], dur[row]) <= moment[at]:
+                above = parent[row]
+                if above >= row:
+                    return -3
+                row = above
+            out[at] = cython.cast(cython.int, row) if row >= begin else -1
+            found += row >= begin
     return found

@@ -27,46 +27,7 @@ BAD_RANGE = -3
 Item = cython.fused_type(cython.uchar, cython.int, cython.longlong)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _number(
-    outer: cython.const[cython.int][::1],
-    inner: cython.const[cython.int][::1],
-    least: cython.longlong,
-    width: cython.longlong,
-    table: cython.int[::1],
-    out: cython.int[::1],
-    first: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    within: cython.longlong
-    place: cython.longlong
-    code: cython.int
-    count: cython.longlong = 0
-    places: cython.longlong = table.shape[0]
-    paired: cython.bint = outer.shape[0] > 0
-    for row in range(inner.shape[0]):
-        within = inner[row] - least
-        if within < 0 or within >= width:
-            return -3
-        place = within
-        if paired:
-            place += outer[row] * width
-        if place < 0 or place >= places:
-            return -3
-        code = table[place]
-        if code < 0:
-            if count >= first.shape[0]:
-                return -1
-            code = cython.cast(cython.int, count)
-            table[place] = code
-            first[count] = row
-            count += 1
-        out[row] = code
-    return count
-
-
+@cython.ccall
 def number(
     outer: cython.const[cython.int][::1],
     inner: cython.const[cython.int][::1],
@@ -87,6 +48,13 @@ def number(
         How many distinct pairs there are; or `NO_ROOM` (of `first`), which as many
         places as there are pairs (or rows) prevent; or `BAD_RANGE`.
     """
+    row: cython.longlong
+    within: cython.longlong
+    place: cython.longlong
+    code: cython.int
+    count: cython.longlong = 0
+    places: cython.longlong = table.shape[0]
+    paired: cython.bint = outer.shape[0] > 0
     if (
         (outer.shape[0] != inner.shape[0] and outer.shape[0] != 0)
         or out.shape[0] != inner.shape[0]
@@ -96,62 +64,29 @@ def number(
         or first.shape[0] > 0x7FFF_FFFF
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        outer, inner = memoryview(outer), memoryview(inner)
-        table, out, first = memoryview(table), memoryview(out), memoryview(first)
     with cython.nogil:
-        found: cython.longlong = _number(outer, inner, least, width, table, out, first)
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _pick(
-    key: cython.const[cython.int][::1],
-    wanted: cython.const[cython.uchar][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-    out: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong = begin
-    at: cython.longlong
-    outside: cython.bint
-    found: cython.bint
-    value: cython.longlong
-    count: cython.longlong = 0
-    values: cython.longlong = wanted.shape[0]
-    room: cython.longlong = out.shape[0]
-    # Few rows are wanted: eight at once are passed over without a branch for each.
-    while cython.compiled and row + 8 <= end:
-        outside = 0
-        for at in range(8):
-            # Below zero is far above as an unsigned number.
-            outside |= cython.cast(cython.uint, key[row + at]) >= values
-        if outside:
-            return -3
-        found = 0
-        for at in range(8):
-            found |= wanted[cython.cast(cython.uint, key[row + at])] != 0
-        if found:
-            for at in range(8):
-                if wanted[cython.cast(cython.uint, key[row + at])]:
-                    if count < room:
-                        out[count] = row + at
-                    count += 1
-        row += 8
-    while row < end:
-        value = key[row]
-        if value < 0 or value >= values:
-            return -3
-        if wanted[value]:
-            if count < room:
-                out[count] = row
-            count += 1
-        row += 1
+        for row in range(inner.shape[0]):
+            within = inner[row] - least
+            if within < 0 or within >= width:
+                return -3
+            place = within
+            if paired:
+                place += outer[row] * width
+            if place < 0 or place >= places:
+                return -3
+            code = table[place]
+            if code < 0:
+                if count >= first.shape[0]:
+                    return -1
+                code = cython.cast(cython.int, count)
+                table[place] = code
+                first[count] = row
+                count += 1
+            out[row] = code
     return count
 
 
+@cython.ccall
 def pick(
     key: cython.const[cython.int][::1],
     wanted: cython.const[cython.uchar][::1],
@@ -164,50 +99,48 @@ def pick(
     Returns:
         How many there are, also beyond the room of `out`; or `BAD_RANGE`.
     """
+    row: cython.longlong = begin
+    at: cython.longlong
+    outside: cython.bint
+    found: cython.bint
+    value: cython.longlong
+    count: cython.longlong = 0
+    values: cython.longlong = wanted.shape[0]
+    room: cython.longlong = out.shape[0]
     if begin < 0 or begin > end or end > key.shape[0]:
         return BAD_RANGE
-    if not cython.compiled:
-        key, wanted, out = memoryview(key), memoryview(wanted), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _pick(key, wanted, begin, end, out)
-    return found
+        # Few rows are wanted: eight at once are passed over without a branch for each.
+        while cython.compiled and row + 8 <= end:
+            outside = 0
+            for at in range(8):
+                # Below zero is far above as an unsigned number.
+                outside |= cython.cast(cython.uint, key[row + at]) >= values
+            if outside:
+                return -3
+            found = 0
+            for at in range(8):
+                found |= wanted[cython.cast(cython.uint, key[row + at])] != 0
+            if found:
+                for at in range(8):
+                    if wanted[cython.cast(cython.uint, key[row + at])]:
+                        if count < room:
+                            out[count] = row + at
+                        count += 1
+            row += 8
+        while row < end:
+            value = key[row]
+            if value < 0 or value >= values:
+                return -3
+            if wanted[value]:
+                if count < room:
+                    out[count] = row
+                count += 1
+            row += 1
+    return count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _totals(
-    code: cython.const[cython.int][::1],
-    value: cython.const[cython.longlong][::1],
-    where: cython.const[cython.uchar][::1],
-    count: cython.longlong[::1],
-    total: cython.longlong[::1],
-    least: cython.longlong[::1],
-    greatest: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    group: cython.longlong
-    number: cython.longlong
-    groups: cython.longlong = count.shape[0]
-    chosen: cython.bint = where.shape[0] > 0
-    extremes: cython.bint = least.shape[0] > 0
-    for row in range(code.shape[0]):
-        group = code[row]
-        if group < 0 or (chosen and not where[row]):
-            continue
-        if group >= groups:
-            return -3
-        number = value[row]
-        if extremes:
-            if count[group] == 0 or number < least[group]:
-                least[group] = number
-            if count[group] == 0 or number > greatest[group]:
-                greatest[group] = number
-        count[group] += 1
-        total[group] += number
-    return code.shape[0]
-
-
+@cython.ccall
 def totals(
     code: cython.const[cython.int][::1],
     value: cython.const[cython.longlong][::1],
@@ -226,6 +159,12 @@ def totals(
     Returns:
         The number of rows, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    group: cython.longlong
+    number: cython.longlong
+    groups: cython.longlong = count.shape[0]
+    chosen: cython.bint = where.shape[0] > 0
+    extremes: cython.bint = least.shape[0] > 0
     if (
         value.shape[0] != code.shape[0]
         or (where.shape[0] != code.shape[0] and where.shape[0] != 0)
@@ -234,46 +173,25 @@ def totals(
         or greatest.shape[0] != least.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        code, value, where = memoryview(code), memoryview(value), memoryview(where)
-        count, total = memoryview(count), memoryview(total)
-        least, greatest = memoryview(least), memoryview(greatest)
     with cython.nogil:
-        found: cython.longlong = _totals(
-            code, value, where, count, total, least, greatest
-        )
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _hulls(
-    code: cython.const[cython.int][::1],
-    begin: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    count: cython.longlong[::1],
-    first: cython.longlong[::1],
-    last: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    group: cython.longlong
-    ends: cython.longlong
-    for row in range(code.shape[0]):
-        group = code[row]
-        if group < 0:
-            continue
-        if group >= count.shape[0]:
-            return -3
-        ends = begin[row] + dur[row]
-        if count[group] == 0 or begin[row] < first[group]:
-            first[group] = begin[row]
-        if count[group] == 0 or ends > last[group]:
-            last[group] = ends
-        count[group] += 1
+        for row in range(code.shape[0]):
+            group = code[row]
+            if group < 0 or (chosen and not where[row]):
+                continue
+            if group >= groups:
+                return -3
+            number = value[row]
+            if extremes:
+                if count[group] == 0 or number < least[group]:
+                    least[group] = number
+                if count[group] == 0 or number > greatest[group]:
+                    greatest[group] = number
+            count[group] += 1
+            total[group] += number
     return code.shape[0]
 
 
+@cython.ccall
 def hulls(
     code: cython.const[cython.int][::1],
     begin: cython.const[cython.longlong][::1],
@@ -290,6 +208,9 @@ def hulls(
     Returns:
         The number of rows, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    group: cython.longlong
+    ends: cython.longlong
     if (
         begin.shape[0] != code.shape[0]
         or dur.shape[0] != code.shape[0]
@@ -297,41 +218,23 @@ def hulls(
         or last.shape[0] != count.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        code, begin, dur = memoryview(code), memoryview(begin), memoryview(dur)
-        count, first, last = memoryview(count), memoryview(first), memoryview(last)
     with cython.nogil:
-        found: cython.longlong = _hulls(code, begin, dur, count, first, last)
-    return found
+        for row in range(code.shape[0]):
+            group = code[row]
+            if group < 0:
+                continue
+            if group >= count.shape[0]:
+                return -3
+            ends = begin[row] + dur[row]
+            if count[group] == 0 or begin[row] < first[group]:
+                first[group] = begin[row]
+            if count[group] == 0 or ends > last[group]:
+                last[group] = ends
+            count[group] += 1
+    return code.shape[0]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _tally(
-    group: cython.const[cython.int][::1],
-    name: cython.const[cython.int][::1],
-    place: cython.const[cython.int][::1],
-    out: cython.longlong[:, ::1],
-) -> cython.longlong:
-    row: cython.longlong
-    column: cython.longlong
-    found: cython.longlong = 0
-    for row in range(group.shape[0]):
-        if group[row] < 0:
-            continue
-        if name[row] < 0 or name[row] >= place.shape[0] or group[row] >= out.shape[0]:
-            return -3
-        column = place[name[row]]
-        if column < 0:
-            continue
-        if column >= out.shape[1]:
-            return -3
-        out[group[row], column] += 1
-        found += 1
-    return found
-
-
+@cython.ccall
 def tally(
     group: cython.const[cython.int][::1],
     name: cython.const[cython.int][::1],
@@ -345,40 +248,32 @@ def tally(
     Returns:
         How many rows were counted, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    column: cython.longlong
+    found: cython.longlong = 0
     if name.shape[0] != group.shape[0]:
         return BAD_RANGE
-    if not cython.compiled:
-        group, name = memoryview(group), memoryview(name)
-        place, out = memoryview(place), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _tally(group, name, place, out)
+        for row in range(group.shape[0]):
+            if group[row] < 0:
+                continue
+            if (
+                name[row] < 0
+                or name[row] >= place.shape[0]
+                or group[row] >= out.shape[0]
+            ):
+                return -3
+            column = place[name[row]]
+            if column < 0:
+                continue
+            if column >= out.shape[1]:
+                return -3
+            out[group[row], column] += 1
+            found += 1
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _gather(
-    values: cython.const[Item][::1],
-    rows: cython.const[cython.int][::1],
-    none: cython.const[Item][::1],
-    out: Item[::1],
-) -> cython.longlong:
-    at: cython.longlong
-    row: cython.longlong
-    count: cython.longlong = values.shape[0]
-    may_be_none: cython.bint = none.shape[0] == 1
-    for at in range(rows.shape[0]):
-        row = rows[at]
-        if 0 <= row < count:
-            out[at] = values[row]  # type: ignore[index] # no fused types there
-        elif row < 0 and may_be_none:
-            out[at] = none[0]  # type: ignore[index] # as above
-        else:
-            return -3
-    return rows.shape[0]
-
-
+@cython.ccall
 def gather(
     values: cython.const[Item][::1],
     rows: cython.const[cython.int][::1],
@@ -392,11 +287,19 @@ def gather(
     Returns:
         How many rows there are; or `BAD_RANGE`.
     """
+    at: cython.longlong
+    row: cython.longlong
+    count: cython.longlong = values.shape[0]
+    may_be_none: cython.bint = none.shape[0] == 1
     if len(out) != len(rows) or len(none) > 1:
         return BAD_RANGE
-    if not cython.compiled:
-        values, rows = memoryview(values), memoryview(rows)
-        none, out = memoryview(none), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _gather(values, rows, none, out)
-    return found
+        for at in range(rows.shape[0]):
+            row = rows[at]
+            if 0 <= row < count:
+                out[at] = values[row]  # type: ignore[index] # no fused types there
+            elif row < 0 and may_be_none:
+                out[at] = none[0]  # type: ignore[index] # as above
+            else:
+                return -3
+    return rows.shape[0]

@@ -16,62 +16,18 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
+from stepscope._core._fields import (
+    find_id,
+    read_varint,
+    skip_field,
+    varint_size,
+    write_varint,
+)
+
 #: An event breaks the wire format.
 MALFORMED = -1
 #: The output is too small, an event lies outside the data, or tables do not fit.
 BAD_RANGE = -3
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.returns((cython.ulonglong, cython.longlong))
-@cython.exceptval(check=False)
-def _varint(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
-) -> tuple[cython.ulonglong, cython.longlong]:
-    """Return the number at `pos` and the place after it, -1 if there is none."""
-    value: cython.ulonglong = 0
-    shift: cython.int = 0
-    byte: cython.ulonglong
-    while pos < end and shift < 70:
-        byte = data[pos]
-        pos += 1
-        value |= cython.cast(cython.ulonglong, (byte & 0x7F) << shift)
-        if byte < 0x80:
-            return value, pos
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _field_end(
-    data: cython.const[cython.uchar][::1],
-    tag: cython.ulonglong,
-    pos: cython.longlong,
-    end: cython.longlong,
-) -> cython.longlong:
-    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
-    value: cython.ulonglong
-    wire: cython.ulonglong = tag & 7
-    if tag < 8 or (tag >> 32) != 0:
-        return -1
-    if wire == 0:
-        value, pos = _varint(data, pos, end)
-        return pos
-    if wire == 2:
-        value, pos = _varint(data, pos, end)
-        if pos < 0 or value > cython.cast(cython.ulonglong, end - pos):
-            return -1
-        return pos + cython.cast(cython.longlong, value)
-    if wire == 1 and end - pos >= 8:
-        return pos + 8
-    if wire == 5 and end - pos >= 4:
-        return pos + 4
-    return -1
 
 
 @cython.cfunc
@@ -84,15 +40,8 @@ def _put(
     value: cython.ulonglong,
     write: cython.bint,
 ) -> cython.longlong:
-    """Write a varint and return the place after it."""
-    while value >= 0x80:
-        if write:
-            out[pos] = cython.cast(cython.uchar, (value & 0x7F) | 0x80)
-        value >>= 7
-        pos += 1
-    if write:
-        out[pos] = cython.cast(cython.uchar, value)
-    return pos + 1
+    """Write a number, or do not, and return the place after it."""
+    return write_varint(out, pos, value) if write else pos + varint_size(value)
 
 
 @cython.cfunc
@@ -106,18 +55,8 @@ def _mapped(
     missing: cython.ulonglong,
 ) -> cython.ulonglong:
     """Return what an ascending table holds for an id; `missing` where it lacks it."""
-    low: cython.longlong = 0
-    high: cython.longlong = keys.shape[0]
-    middle: cython.longlong
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    if low < keys.shape[0] and keys[low] == value:
-        return values[low]
-    return missing
+    row: cython.longlong = find_id(keys, value)
+    return values[row] if row >= 0 else missing
 
 
 @cython.cfunc
@@ -143,19 +82,19 @@ def _stat(
     named: cython.bint = 0
     while pos < end:
         start = pos
-        tag, pos = _varint(data, pos, end)
+        tag, pos = read_varint(data, pos, end)
         if pos < 0:
             return -1
         # metadata_id and ref_value
         if tag in {0x08, 0x38}:
-            value, pos = _varint(data, pos, end)
+            value, pos = read_varint(data, pos, end)
             if pos < 0:
                 return -1
             named = named or tag == 0x08
             at = _put(out, at, tag, write)
             at = _put(out, at, _mapped(value, keys, values, missing), write)
             continue
-        after = _field_end(data, tag, pos, end)
+        after = skip_field(data, tag, pos, end)
         if after < 0:
             return -1
         if write:
@@ -199,11 +138,11 @@ def _event(
     named: cython.bint = 0
     while pos < end:
         start = pos
-        tag, pos = _varint(data, pos, end)
+        tag, pos = read_varint(data, pos, end)
         if pos < 0:
             return -1
         if tag == 0x08:
-            value, pos = _varint(data, pos, end)
+            value, pos = read_varint(data, pos, end)
             if pos < 0:
                 return -1
             named = 1
@@ -211,11 +150,11 @@ def _event(
             value = _mapped(value, type_keys, type_values, type_missing)
             at = _put(out, at, value, write)
             continue
-        after = _field_end(data, tag, pos, end)
+        after = skip_field(data, tag, pos, end)
         if after < 0:
             return -1
         if tag == 0x22:
-            value, pos = _varint(data, pos, end)
+            value, pos = read_varint(data, pos, end)
             size = _stat(
                 data, pos, after, stat_keys, stat_values, stat_missing, out, 0, 0
             )
@@ -250,138 +189,7 @@ def _event(
     return at
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _events(
-    data: cython.const[cython.uchar][::1],
-    begin: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    type_keys: cython.const[cython.ulonglong][::1],
-    type_values: cython.const[cython.ulonglong][::1],
-    type_missing: cython.ulonglong,
-    stat_keys: cython.const[cython.ulonglong][::1],
-    stat_values: cython.const[cython.ulonglong][::1],
-    stat_missing: cython.ulonglong,
-    out: cython.uchar[::1],
-    write: cython.bint,
-) -> cython.longlong:
-    row: cython.longlong
-    size: cython.longlong
-    whole: cython.longlong
-    at: cython.longlong = 0
-    for row in range(begin.shape[0]):
-        if begin[row] < 0 or end[row] > data.shape[0] or begin[row] > end[row]:
-            return -3
-        size = _event(
-            data,
-            begin[row],
-            end[row],
-            type_keys,
-            type_values,
-            type_missing,
-            stat_keys,
-            stat_values,
-            stat_missing,
-            out,
-            0,
-            0,
-        )
-        if size < 0:
-            return -1
-        whole = _put(out, 1, cython.cast(cython.ulonglong, size), 0) + size
-        if write:
-            if whole > out.shape[0] - at:
-                return -3
-            out[at] = 0x22
-            _event(
-                data,
-                begin[row],
-                end[row],
-                type_keys,
-                type_values,
-                type_missing,
-                stat_keys,
-                stat_values,
-                stat_missing,
-                out,
-                _put(out, at + 1, cython.cast(cython.ulonglong, size), 1),
-                1,
-            )
-        at += whole
-    return at
-
-
-@cython.cfunc
-def _checked(
-    data: cython.const[cython.uchar][::1],
-    begin: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    type_keys: cython.const[cython.ulonglong][::1],
-    type_values: cython.const[cython.ulonglong][::1],
-    type_missing: cython.ulonglong,
-    stat_keys: cython.const[cython.ulonglong][::1],
-    stat_values: cython.const[cython.ulonglong][::1],
-    stat_missing: cython.ulonglong,
-    out: cython.uchar[::1],
-    write: cython.bint,
-) -> cython.longlong:
-    if (
-        begin.shape[0] != end.shape[0]
-        or type_keys.shape[0] != type_values.shape[0]
-        or stat_keys.shape[0] != stat_values.shape[0]
-    ):
-        return -3
-    if not cython.compiled:
-        data, begin, end = memoryview(data), memoryview(begin), memoryview(end)
-        type_keys, type_values = memoryview(type_keys), memoryview(type_values)
-        stat_keys, stat_values = memoryview(stat_keys), memoryview(stat_values)
-        out = memoryview(out)
-    with cython.nogil:
-        found: cython.longlong = _events(
-            data,
-            begin,
-            end,
-            type_keys,
-            type_values,
-            type_missing,
-            stat_keys,
-            stat_values,
-            stat_missing,
-            out,
-            write,
-        )
-    return found
-
-
-def measure(
-    data: cython.const[cython.uchar][::1],
-    begin: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    type_keys: cython.const[cython.ulonglong][::1],
-    type_values: cython.const[cython.ulonglong][::1],
-    type_missing: cython.ulonglong,
-    stat_keys: cython.const[cython.ulonglong][::1],
-    stat_values: cython.const[cython.ulonglong][::1],
-    stat_missing: cython.ulonglong,
-    out: cython.uchar[::1],
-) -> cython.longlong:
-    """Return how many bytes `rewrite` writes; or `MALFORMED`, `BAD_RANGE`."""
-    return _checked(
-        data,
-        begin,
-        end,
-        type_keys,
-        type_values,
-        type_missing,
-        stat_keys,
-        stat_values,
-        stat_missing,
-        out,
-        0,
-    )
-
-
+@cython.ccall
 def rewrite(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
@@ -400,64 +208,64 @@ def rewrite(
     should be an id that names nothing: it must not find the name of another plane.
 
     Returns:
-        How many bytes were written; or `MALFORMED`, `BAD_RANGE`.
+        How many bytes were written, or would be where `out` is empty; or `MALFORMED`,
+        `BAD_RANGE`.
     """
-    return _checked(
-        data,
-        begin,
-        end,
-        type_keys,
-        type_values,
-        type_missing,
-        stat_keys,
-        stat_values,
-        stat_missing,
-        out,
-        1,
-    )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _times(
-    data: cython.const[cython.uchar][::1],
-    begin: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    offset: cython.longlong[::1],
-    dur: cython.longlong[::1],
-) -> cython.longlong:
     row: cython.longlong
-    pos: cython.longlong
-    last: cython.longlong
-    tag: cython.ulonglong
-    value: cython.ulonglong
-    for row in range(begin.shape[0]):
-        pos, last = begin[row], end[row]
-        if pos < 0 or last > data.shape[0]:
-            return -3
-        offset[row] = 0
-        dur[row] = 0
-        while pos < last:
-            tag, pos = _varint(data, pos, last)
-            if pos < 0:
+    size: cython.longlong
+    whole: cython.longlong
+    at: cython.longlong = 0
+    write: cython.bint = out.shape[0] > 0
+    if (
+        begin.shape[0] != end.shape[0]
+        or type_keys.shape[0] != type_values.shape[0]
+        or stat_keys.shape[0] != stat_values.shape[0]
+    ):
+        return BAD_RANGE
+    with cython.nogil:
+        for row in range(begin.shape[0]):
+            if begin[row] < 0 or end[row] > data.shape[0] or begin[row] > end[row]:
+                return -3
+            size = _event(
+                data,
+                begin[row],
+                end[row],
+                type_keys,
+                type_values,
+                type_missing,
+                stat_keys,
+                stat_values,
+                stat_missing,
+                out,
+                0,
+                0,
+            )
+            if size < 0:
                 return -1
-            if tag in {0x10, 0x18, 0x28}:
-                value, pos = _varint(data, pos, last)
-                if tag == 0x10:
-                    offset[row] = cython.cast(cython.longlong, value)
-                elif tag == 0x18:
-                    dur[row] = cython.cast(cython.longlong, value)
-                else:
-                    # A number of occurrences takes the place of the offset.
-                    offset[row] = 0
-            else:
-                pos = _field_end(data, tag, pos, last)
-            if pos < 0:
-                return -1
-    return begin.shape[0]
+            whole = _put(out, 1, cython.cast(cython.ulonglong, size), 0) + size
+            if write:
+                if whole > out.shape[0] - at:
+                    return -3
+                out[at] = 0x22
+                _event(
+                    data,
+                    begin[row],
+                    end[row],
+                    type_keys,
+                    type_values,
+                    type_missing,
+                    stat_keys,
+                    stat_values,
+                    stat_missing,
+                    out,
+                    _put(out, at + 1, cython.cast(cython.ulonglong, size), 1),
+                    1,
+                )
+            at += whole
+    return at
 
 
+@cython.ccall
 def times(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
@@ -470,15 +278,39 @@ def times(
     Returns:
         How many rows were read; or `MALFORMED`, `BAD_RANGE`.
     """
+    row: cython.longlong
+    pos: cython.longlong
+    last: cython.longlong
+    tag: cython.ulonglong
+    value: cython.ulonglong
     if (
         begin.shape[0] != end.shape[0]
         or begin.shape[0] != offset.shape[0]
         or begin.shape[0] != dur.shape[0]
     ):
         return -3
-    if not cython.compiled:
-        data, begin, end = memoryview(data), memoryview(begin), memoryview(end)
-        offset, dur = memoryview(offset), memoryview(dur)
     with cython.nogil:
-        found: cython.longlong = _times(data, begin, end, offset, dur)
-    return found
+        for row in range(begin.shape[0]):
+            pos, last = begin[row], end[row]
+            if pos < 0 or last > data.shape[0]:
+                return -3
+            offset[row] = 0
+            dur[row] = 0
+            while pos < last:
+                tag, pos = read_varint(data, pos, last)
+                if pos < 0:
+                    return -1
+                if tag in {0x10, 0x18, 0x28}:
+                    value, pos = read_varint(data, pos, last)
+                    if tag == 0x10:
+                        offset[row] = cython.cast(cython.longlong, value)
+                    elif tag == 0x18:
+                        dur[row] = cython.cast(cython.longlong, value)
+                    else:
+                        # A number of occurrences takes the place of the offset.
+                        offset[row] = 0
+                else:
+                    pos = skip_field(data, tag, pos, last)
+                if pos < 0:
+                    return -1
+    return begin.shape[0]

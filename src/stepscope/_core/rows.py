@@ -60,57 +60,7 @@ def _added(
     return count + 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _union_quick(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    code: cython.const[cython.uchar][::1],
-    begins: cython.const[cython.uchar][::1],
-    most: cython.longlong,
-    begin: cython.longlong,
-    end: cython.longlong,
-    out: cython.longlong[:, ::1],
-) -> cython.longlong:
-    row: cython.longlong
-    ends: cython.longlong
-    count: cython.longlong = 0
-    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    # The begin whose successor is looked for; the row before, and how far rows reach.
-    before: cython.longlong = -1
-    previous: cython.longlong = -1
-    reach: cython.longlong = 0
-    for row in range(begin, end):
-        if code[row] == 0:
-            continue
-        if previous >= 0 and start[row] < start[previous]:
-            return -2
-        if begins[code[row]] != 0:
-            if before >= 0 and start[before] < limit:
-                if start[row] <= start[before] + most:
-                    count = _added(out, count, start[before], start[row])
-                elif 0 < dur[before] <= most:
-                    count = _added(
-                        out, count, start[before], start[before] + dur[before]
-                    )
-            if previous >= 0 and reach < start[row] <= reach + most:
-                count = _added(out, count, reach, start[row])
-            before = row
-        # Where the row ends, as far as it counts.
-        ends = min(start[row], limit)
-        if dur[row] > 0:
-            ends = limit
-            if start[row] < 0 or dur[row] < limit - start[row]:
-                ends = min(start[row] + dur[row], limit)
-        if previous < 0 or ends > reach:
-            reach = ends
-        previous = row
-    if before >= 0 and start[before] < limit and 0 < dur[before] <= most:
-        count = _added(out, count, start[before], start[before] + dur[before])
-    return count
-
-
+@cython.ccall
 def union_quick(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -132,6 +82,14 @@ def union_quick(
     Returns:
         The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
     """
+    row: cython.longlong
+    ends: cython.longlong
+    count: cython.longlong = 0
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    # The begin whose successor is looked for; the row before, and how far rows reach.
+    before: cython.longlong = -1
+    previous: cython.longlong = -1
+    reach: cython.longlong = 0
     if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
         return BAD_RANGE
     if end > code.shape[0] or begins.shape[0] != 256 or out.shape[0] != 2:
@@ -141,61 +99,38 @@ def union_quick(
         return BAD_RANGE
     if out.shape[1] < end - begin:
         return NO_ROOM
-    if not cython.compiled:
-        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
-        begins, out = memoryview(begins), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _union_quick(
-            start, dur, code, begins, most, begin, end, out
-        )
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _meeting(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    code: cython.const[cython.uchar][::1],
-    wanted: cython.const[cython.uchar][::1],
-    set_start: cython.const[cython.longlong][::1],
-    set_end: cython.const[cython.longlong][::1],
-    outermost: cython.longlong,
-    out: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    starts: cython.longlong
-    ends: cython.longlong
-    is_inner: cython.longlong
-    count: cython.longlong = 0
-    i: cython.longlong = 0
-    n: cython.longlong = set_start.shape[0]
-    limit: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
-    before: cython.longlong = -limit - 1
-    reach: cython.longlong = before
-    for row in range(start.shape[0]):
-        starts = start[row]
-        if starts < before:
-            return -2
-        before = starts
-        while i < n and set_end[i] <= starts:
-            i += 1
-        if i == n:
-            break
-        if wanted[code[row]] == 0 or dur[row] <= 0:
-            continue
-        ends = limit
-        if starts < 0 or dur[row] < limit - starts:
-            ends = starts + dur[row]
-        is_inner = starts < reach
-        reach = max(reach, ends)
-        if set_start[i] < ends and not (outermost and is_inner):
-            out[count] = row
-            count += 1
+        for row in range(begin, end):
+            if code[row] == 0:
+                continue
+            if previous >= 0 and start[row] < start[previous]:
+                return -2
+            if begins[code[row]] != 0:
+                if before >= 0 and start[before] < limit:
+                    if start[row] <= start[before] + most:
+                        count = _added(out, count, start[before], start[row])
+                    elif 0 < dur[before] <= most:
+                        count = _added(
+                            out, count, start[before], start[before] + dur[before]
+                        )
+                if previous >= 0 and reach < start[row] <= reach + most:
+                    count = _added(out, count, reach, start[row])
+                before = row
+            # Where the row ends, as far as it counts.
+            ends = min(start[row], limit)
+            if dur[row] > 0:
+                ends = limit
+                if start[row] < 0 or dur[row] < limit - start[row]:
+                    ends = min(start[row] + dur[row], limit)
+            if previous < 0 or ends > reach:
+                reach = ends
+            previous = row
+        if before >= 0 and start[before] < limit and 0 < dur[before] <= most:
+            count = _added(out, count, start[before], start[before] + dur[before])
     return count
 
 
+@cython.ccall
 def meeting(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -215,6 +150,16 @@ def meeting(
     Returns:
         The number of rows; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
     """
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    is_inner: cython.longlong
+    count: cython.longlong = 0
+    i: cython.longlong = 0
+    n: cython.longlong = set_start.shape[0]
+    limit: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    before: cython.longlong = -limit - 1
+    reach: cython.longlong = before
     if (
         dur.shape[0] != start.shape[0]
         or code.shape[0] != start.shape[0]
@@ -224,51 +169,30 @@ def meeting(
         return BAD_RANGE
     if out.shape[0] < start.shape[0]:
         return NO_ROOM
-    if not cython.compiled:
-        start, dur, code = memoryview(start), memoryview(dur), memoryview(code)
-        wanted, out = memoryview(wanted), memoryview(out)
-        set_start, set_end = memoryview(set_start), memoryview(set_end)
     with cython.nogil:
-        found: cython.longlong = _meeting(
-            start, dur, code, wanted, set_start, set_end, outermost, out
-        )
-    return found
+        for row in range(start.shape[0]):
+            starts = start[row]
+            if starts < before:
+                return -2
+            before = starts
+            while i < n and set_end[i] <= starts:
+                i += 1
+            if i == n:
+                break
+            if wanted[code[row]] == 0 or dur[row] <= 0:
+                continue
+            ends = limit
+            if starts < 0 or dur[row] < limit - starts:
+                ends = starts + dur[row]
+            is_inner = starts < reach
+            reach = max(reach, ends)
+            if set_start[i] < ends and not (outermost and is_inner):
+                out[count] = row
+                count += 1
+    return count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _fit(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    chosen: cython.const[cython.uchar][::1],
-    depth: cython.int[::1],
-    stack: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    ends: cython.longlong
-    every: cython.bint = chosen.shape[0] == 0
-    height: cython.longlong = 0
-    deepest: cython.longlong = 0
-    room: cython.longlong = stack.shape[0]
-    for row in range(start.shape[0]):
-        if not every and chosen[row] == 0:
-            continue
-        ends = start[row] + max(dur[row], 0)
-        while height > 0 and stack[height - 1] <= start[row]:
-            height -= 1
-        if height > 0 and stack[height - 1] < ends:
-            depth[row] = -1
-            continue
-        if height == room:
-            return -1
-        depth[row] = cython.cast(cython.int, height)
-        stack[height] = ends
-        height += 1
-        deepest = max(deepest, height)
-    return deepest
-
-
+@cython.ccall
 def fit(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -291,60 +215,38 @@ def fit(
     Returns:
         How many depths are used, `NO_ROOM` or `BAD_RANGE`.
     """
+    row: cython.longlong
+    ends: cython.longlong
+    every: cython.bint = chosen.shape[0] == 0
+    height: cython.longlong = 0
+    deepest: cython.longlong = 0
+    room: cython.longlong = stack.shape[0]
     if (
         dur.shape[0] != start.shape[0]
         or depth.shape[0] != start.shape[0]
         or (chosen.shape[0] != start.shape[0] and chosen.shape[0] != 0)
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, chosen = memoryview(start), memoryview(dur), memoryview(chosen)
     with cython.nogil:
-        found: cython.longlong = _fit(start, dur, chosen, depth, stack)
-    return found
+        for row in range(start.shape[0]):
+            if not every and chosen[row] == 0:
+                continue
+            ends = start[row] + max(dur[row], 0)
+            while height > 0 and stack[height - 1] <= start[row]:
+                height -= 1
+            if height > 0 and stack[height - 1] < ends:
+                depth[row] = -1
+                continue
+            if height == room:
+                return -1
+            depth[row] = cython.cast(cython.int, height)
+            stack[height] = ends
+            height += 1
+            deepest = max(deepest, height)
+    return deepest
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _spread(
-    start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    by_end: cython.const[cython.longlong][::1],
-    lane: cython.int[::1],
-    free: cython.int[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    other: cython.longlong
-    count: cython.longlong = start.shape[0]
-    ended: cython.longlong = 0
-    idle: cython.longlong = 0
-    opened: cython.longlong = 0
-    most: cython.longlong = 0
-    for row in range(count):
-        while ended < count:
-            other = by_end[ended]
-            if other < 0 or other >= count:
-                return -3
-            if other >= row or end[other] > start[row]:
-                break
-            free[idle] = lane[other]
-            idle += 1
-            ended += 1
-        if idle == opened:
-            # Nothing runs: begin again with the first lane.
-            idle = 0
-            opened = 0
-        if idle > 0:
-            idle -= 1
-            lane[row] = free[idle]
-        else:
-            lane[row] = cython.cast(cython.int, opened)
-            opened += 1
-            most = max(most, opened)
-    return most
-
-
+@cython.ccall
 def spread(
     start: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
@@ -366,7 +268,13 @@ def spread(
     Returns:
         How many lanes are used, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    other: cython.longlong
     count: cython.longlong = start.shape[0]
+    ended: cython.longlong = 0
+    idle: cython.longlong = 0
+    opened: cython.longlong = 0
+    most: cython.longlong = 0
     if (
         end.shape[0] != count
         or by_end.shape[0] != count
@@ -374,34 +282,32 @@ def spread(
         or free.shape[0] != count
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, end, by_end = memoryview(start), memoryview(end), memoryview(by_end)
     with cython.nogil:
-        found: cython.longlong = _spread(start, end, by_end, lane, free)
-    return found
+        for row in range(count):
+            while ended < count:
+                other = by_end[ended]
+                if other < 0 or other >= count:
+                    return -3
+                if other >= row or end[other] > start[row]:
+                    break
+                free[idle] = lane[other]
+                idle += 1
+                ended += 1
+            if idle == opened:
+                # Nothing runs: begin again with the first lane.
+                idle = 0
+                opened = 0
+            if idle > 0:
+                idle -= 1
+                lane[row] = free[idle]
+            else:
+                lane[row] = cython.cast(cython.int, opened)
+                opened += 1
+                most = max(most, opened)
+    return most
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _children(
-    parent: cython.const[cython.int][::1],
-    chosen: cython.const[cython.uchar][::1],
-    count: cython.int[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    above: cython.longlong
-    found: cython.longlong = 0
-    for row in range(parent.shape[0]):
-        above = parent[row]
-        if above >= row:
-            return -3
-        if above >= 0 and chosen[above]:
-            count[above] += 1
-            found += 1
-    return found
-
-
+@cython.ccall
 def children(
     parent: cython.const[cython.int][::1],
     chosen: cython.const[cython.uchar][::1],
@@ -412,62 +318,27 @@ def children(
     Returns:
         How many rows are directly inside a chosen one, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
     if (
         chosen.shape[0] != parent.shape[0]
         or count.shape[0] != parent.shape[0]
         or parent.shape[0] > 0x7FFF_FFFF
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        parent, chosen = memoryview(parent), memoryview(chosen)
-        count = memoryview(count)
     with cython.nogil:
-        found: cython.longlong = _children(parent, chosen, count)
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _mark(
-    rows: cython.const[cython.int][::1],
-    parent: cython.const[cython.int][::1],
-    of_type: cython.const[cython.int][::1],
-    is_op: cython.const[cython.uchar][::1],
-    plain: cython.const[cython.uchar][::1],
-    call: cython.uchar,
-    way: cython.uchar,
-    code: cython.uchar[::1],
-    enclosing: cython.uchar[::1],
-) -> cython.longlong:
-    place: cython.longlong
-    row: cython.longlong
-    above: cython.longlong
-    found: cython.longlong = 0
-    for place in range(rows.shape[0]):
-        row = rows[place]
-        if row < 0 or row >= parent.shape[0]:
-            return -3
-        if plain[code[row]]:
-            code[row] = call
-    for place in range(rows.shape[0]):
-        row = rows[place]
-        above = parent[row]
-        # What encloses a marked row is marked already.
-        while above >= 0 and above < row and not enclosing[above]:
-            enclosing[above] = 1
-            found += 1
-            if of_type[above] < 0 or of_type[above] >= is_op.shape[0]:
-                return -3
-            if is_op[of_type[above]] and plain[code[above]]:
-                code[above] = way
-            row = above
+        for row in range(parent.shape[0]):
             above = parent[row]
-        if above >= row:
-            return -3
+            if above >= row:
+                return -3
+            if above >= 0 and chosen[above]:
+                count[above] += 1
+                found += 1
     return found
 
 
+@cython.ccall
 def mark(
     rows: cython.const[cython.int][::1],
     parent: cython.const[cython.int][::1],
@@ -489,6 +360,10 @@ def mark(
     Returns:
         How many rows enclose one, or `BAD_RANGE`.
     """
+    place: cython.longlong
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
     if (
         of_type.shape[0] != parent.shape[0]
         or plain.shape[0] != 256
@@ -496,44 +371,32 @@ def mark(
         or enclosing.shape[0] != parent.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        rows, parent, of_type = (
-            memoryview(rows),
-            memoryview(parent),
-            memoryview(of_type),
-        )
-        is_op, plain = memoryview(is_op), memoryview(plain)
-        code, enclosing = memoryview(code), memoryview(enclosing)
     with cython.nogil:
-        found: cython.longlong = _mark(
-            rows, parent, of_type, is_op, plain, call, way, code, enclosing
-        )
+        for place in range(rows.shape[0]):
+            row = rows[place]
+            if row < 0 or row >= parent.shape[0]:
+                return -3
+            if plain[code[row]]:
+                code[row] = call
+        for place in range(rows.shape[0]):
+            row = rows[place]
+            above = parent[row]
+            # What encloses a marked row is marked already.
+            while above >= 0 and above < row and not enclosing[above]:
+                enclosing[above] = 1
+                found += 1
+                if of_type[above] < 0 or of_type[above] >= is_op.shape[0]:
+                    return -3
+                if is_op[of_type[above]] and plain[code[above]]:
+                    code[above] = way
+                row = above
+                above = parent[row]
+            if above >= row:
+                return -3
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _paint(
-    parent: cython.const[cython.int][::1],
-    sticky: cython.const[cython.uchar][::1],
-    code: cython.uchar[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    above: cython.longlong
-    found: cython.longlong = 0
-    for row in range(parent.shape[0]):
-        above = parent[row]
-        if above >= row:
-            return -3
-        if above < 0 or sticky[code[row]]:
-            continue
-        if code[row] == 0 or sticky[code[above]]:
-            code[row] = code[above]
-            found += 1
-    return found
-
-
+@cython.ccall
 def paint(
     parent: cython.const[cython.int][::1],
     sticky: cython.const[cython.uchar][::1],
@@ -549,11 +412,19 @@ def paint(
     Returns:
         How many rows got the code of the row around them, or `BAD_RANGE`.
     """
+    row: cython.longlong
+    above: cython.longlong
+    found: cython.longlong = 0
     if code.shape[0] != parent.shape[0] or sticky.shape[0] != 256:
         return BAD_RANGE
-    if not cython.compiled:
-        parent, sticky = memoryview(parent), memoryview(sticky)
-        code = memoryview(code)
     with cython.nogil:
-        found: cython.longlong = _paint(parent, sticky, code)
+        for row in range(parent.shape[0]):
+            above = parent[row]
+            if above >= row:
+                return -3
+            if above < 0 or sticky[code[row]]:
+                continue
+            if code[row] == 0 or sticky[code[above]]:
+                code[row] = code[above]
+                found += 1
     return found

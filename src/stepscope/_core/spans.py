@@ -27,58 +27,7 @@ OUT_OF_ORDER = -2
 BAD_RANGE = -3
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _union_events(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-    out: cython.longlong[:, ::1],
-) -> cython.longlong:
-    row: cython.longlong
-    starts: cython.longlong
-    ends: cython.longlong
-    count: cython.longlong = 0
-    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    before: cython.longlong = start[begin] if begin < end else 0
-    # The open interval; nothing is open while it is empty.
-    opens: cython.longlong = 0
-    closes: cython.longlong = 0
-    for row in range(begin, end):
-        starts = start[row]
-        if starts < before:
-            return -2
-        before = starts
-        if dur[row] <= 0 or starts >= limit:
-            continue
-        ends = limit
-        if starts < 0 or dur[row] < limit - starts:
-            ends = starts + dur[row]
-            ends = min(ends, limit)
-            if starts < -limit:
-                starts = -limit
-                if ends <= starts:
-                    continue
-        if opens == closes:
-            opens = starts
-            closes = ends
-        elif starts <= closes:
-            closes = max(closes, ends)
-        else:
-            out[0, count] = opens
-            out[1, count] = closes
-            count += 1
-            opens = starts
-            closes = ends
-    if opens < closes:
-        out[0, count] = opens
-        out[1, count] = closes
-        count += 1
-    return count
-
-
+@cython.ccall
 def union_events(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -93,191 +42,56 @@ def union_events(
     Returns:
         The number of intervals; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
     """
+    row: cython.longlong
+    starts: cython.longlong
+    ends: cython.longlong
+    count: cython.longlong = 0
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    # The open interval; nothing is open while it is empty.
+    opens: cython.longlong = 0
+    closes: cython.longlong = 0
     if begin < 0 or begin > end or end > start.shape[0] or end > dur.shape[0]:
         return BAD_RANGE
     if out.shape[0] != 2:
         return BAD_RANGE
     if out.shape[1] < end - begin:
         return NO_ROOM
-    if not cython.compiled:
-        start, dur = memoryview(start), memoryview(dur)
-        out = memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _union_events(start, dur, begin, end, out)
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _union(
-    a_start: cython.const[cython.longlong][::1],
-    a_end: cython.const[cython.longlong][::1],
-    b_start: cython.const[cython.longlong][::1],
-    b_end: cython.const[cython.longlong][::1],
-    out: cython.longlong[:, ::1],
-) -> cython.longlong:
-    i: cython.longlong = 0
-    j: cython.longlong = 0
-    n: cython.longlong = a_start.shape[0]
-    m: cython.longlong = b_start.shape[0]
-    count: cython.longlong = 0
-    starts: cython.longlong
-    ends: cython.longlong
-    opens: cython.longlong = 0
-    closes: cython.longlong = 0
-    while i < n or j < m:
-        if j >= m or (i < n and a_start[i] <= b_start[j]):
-            starts = a_start[i]
-            ends = a_end[i]
-            i += 1
-        else:
-            starts = b_start[j]
-            ends = b_end[j]
-            j += 1
-        if ends <= starts:
-            continue
-        if opens == closes:
-            opens = starts
-            closes = ends
-        elif starts <= closes:
-            closes = max(closes, ends)
-        else:
+        before: cython.longlong = start[begin] if begin < end else 0
+        for row in range(begin, end):
+            starts = start[row]
+            if starts < before:
+                return -2
+            before = starts
+            if dur[row] <= 0 or starts >= limit:
+                continue
+            ends = limit
+            if starts < 0 or dur[row] < limit - starts:
+                ends = starts + dur[row]
+                ends = min(ends, limit)
+                if starts < -limit:
+                    starts = -limit
+                    if ends <= starts:
+                        continue
+            if opens == closes:
+                opens = starts
+                closes = ends
+            elif starts <= closes:
+                closes = max(closes, ends)
+            else:
+                out[0, count] = opens
+                out[1, count] = closes
+                count += 1
+                opens = starts
+                closes = ends
+        if opens < closes:
             out[0, count] = opens
             out[1, count] = closes
             count += 1
-            opens = starts
-            closes = ends
-    if opens < closes:
-        out[0, count] = opens
-        out[1, count] = closes
-        count += 1
     return count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _intersection(
-    a_start: cython.const[cython.longlong][::1],
-    a_end: cython.const[cython.longlong][::1],
-    b_start: cython.const[cython.longlong][::1],
-    b_end: cython.const[cython.longlong][::1],
-    out: cython.longlong[:, ::1],
-) -> cython.longlong:
-    i: cython.longlong = 0
-    j: cython.longlong = 0
-    n: cython.longlong = a_start.shape[0]
-    m: cython.longlong = b_start.shape[0]
-    count: cython.longlong = 0
-    starts: cython.longlong
-    a_ends: cython.longlong
-    b_ends: cython.longlong
-    while i < n and j < m:
-        starts = max(b_start[j], a_start[i])
-        a_ends = a_end[i]
-        b_ends = b_end[j]
-        if starts < min(a_ends, b_ends):
-            out[0, count] = starts
-            out[1, count] = min(a_ends, b_ends)
-            count += 1
-        i += a_ends <= b_ends
-        j += a_ends > b_ends
-    return count
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _difference(
-    a_start: cython.const[cython.longlong][::1],
-    a_end: cython.const[cython.longlong][::1],
-    b_start: cython.const[cython.longlong][::1],
-    b_end: cython.const[cython.longlong][::1],
-    out: cython.longlong[:, ::1],
-) -> cython.longlong:
-    i: cython.longlong
-    j: cython.longlong = 0
-    n: cython.longlong = a_start.shape[0]
-    m: cython.longlong = b_start.shape[0]
-    count: cython.longlong = 0
-    starts: cython.longlong
-    ends: cython.longlong
-    gap_ends: cython.longlong
-    for i in range(n):
-        starts = a_start[i]
-        ends = a_end[i]
-        while j < m and b_end[j] <= starts:
-            j += 1
-        while j < m:
-            gap_ends = b_start[j]
-            if gap_ends >= ends:
-                break
-            # Written even where nothing is left of a; the next interval replaces it.
-            # Processors cannot predict a branch here.
-            out[0, count] = starts
-            out[1, count] = gap_ends
-            count += starts < gap_ends
-            starts = b_end[j]
-            if starts >= ends:
-                # It may reach into the next interval of a.
-                break
-            j += 1
-        if starts < ends:
-            out[0, count] = starts
-            out[1, count] = ends
-            count += 1
-    return count
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _covered_before(
-    start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    before: cython.const[cython.longlong][::1],
-    times: cython.const[cython.longlong][::1],
-    out: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    time: cython.longlong
-    low: cython.longlong
-    high: cython.longlong
-    middle: cython.longlong
-    step: cython.longlong
-    n: cython.longlong = start.shape[0]
-    # How many intervals start at or before the time; the next search begins here.
-    begun: cython.longlong = 0
-    for row in range(times.shape[0]):
-        time = times[row]
-        low = begun - 1
-        high = begun
-        step = 1
-        while high < n and start[high] <= time:
-            low = high
-            high = min(n, high + step)
-            step += step
-        while low >= 0 and start[low] > time:
-            high = low
-            low = max(-1, low - step)
-            step += step
-        while high - low > 1:
-            middle = low + (high - low) // 2
-            if start[middle] <= time:
-                low = middle
-            else:
-                high = middle
-        begun = high
-        if begun == 0:
-            out[row] = 0
-        elif time < end[low]:
-            out[row] = before[low] + (time - start[low])
-        else:
-            out[row] = before[low] + (end[low] - start[low])
-    return times.shape[0]
-
-
+@cython.ccall
 def covered_before(
     start: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
@@ -294,45 +108,50 @@ def covered_before(
     Returns:
         The number of times; or `NO_ROOM`, `BAD_RANGE`.
     """
+    row: cython.longlong
+    time: cython.longlong
+    low: cython.longlong
+    high: cython.longlong
+    middle: cython.longlong
+    step: cython.longlong
+    n: cython.longlong = start.shape[0]
+    # How many intervals start at or before the time; the next search begins here.
+    begun: cython.longlong = 0
     if end.shape[0] != start.shape[0] or before.shape[0] < start.shape[0]:
         return BAD_RANGE
     if out.shape[0] < times.shape[0]:
         return NO_ROOM
-    if not cython.compiled:
-        start, end, before = memoryview(start), memoryview(end), memoryview(before)
-        times, out = memoryview(times), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _covered_before(start, end, before, times, out)
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _covered_until(
-    start: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    times: cython.const[cython.longlong][::1],
-    out: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    time: cython.longlong
-    i: cython.longlong = 0
-    n: cython.longlong = start.shape[0]
-    covered: cython.longlong = 0
-    for row in range(times.shape[0]):
-        time = times[row]
-        if row > 0 and time < times[row - 1]:
-            return -2
-        while i < n and end[i] <= time:
-            covered += end[i] - start[i]
-            i += 1
-        out[row] = covered
-        if i < n and start[i] < time:
-            out[row] += time - start[i]
+        for row in range(times.shape[0]):
+            time = times[row]
+            low = begun - 1
+            high = begun
+            step = 1
+            while high < n and start[high] <= time:
+                low = high
+                high = min(n, high + step)
+                step += step
+            while low >= 0 and start[low] > time:
+                high = low
+                low = max(-1, low - step)
+                step += step
+            while high - low > 1:
+                middle = low + (high - low) // 2
+                if start[middle] <= time:
+                    low = middle
+                else:
+                    high = middle
+            begun = high
+            if begun == 0:
+                out[row] = 0
+            elif time < end[low]:
+                out[row] = before[low] + (time - start[low])
+            else:
+                out[row] = before[low] + (end[low] - start[low])
     return times.shape[0]
 
 
+@cython.ccall
 def covered_until(
     start: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
@@ -346,16 +165,27 @@ def covered_until(
     Returns:
         The number of times; or `OUT_OF_ORDER`, `NO_ROOM`, `BAD_RANGE`.
     """
+    row: cython.longlong
+    time: cython.longlong
+    i: cython.longlong = 0
+    n: cython.longlong = start.shape[0]
+    covered: cython.longlong = 0
     if end.shape[0] != start.shape[0]:
         return BAD_RANGE
     if out.shape[0] < times.shape[0]:
         return NO_ROOM
-    if not cython.compiled:
-        start, end = memoryview(start), memoryview(end)
-        times, out = memoryview(times), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _covered_until(start, end, times, out)
-    return found
+        for row in range(times.shape[0]):
+            time = times[row]
+            if row > 0 and time < times[row - 1]:
+                return -2
+            while i < n and end[i] <= time:
+                covered += end[i] - start[i]
+                i += 1
+            out[row] = covered
+            if i < n and start[i] < time:
+                out[row] += time - start[i]
+    return times.shape[0]
 
 
 @cython.cfunc
@@ -376,6 +206,7 @@ def _fits(
     return 0
 
 
+@cython.ccall
 def union(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
@@ -388,18 +219,49 @@ def union(
     Returns:
         The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
     """
+    i: cython.longlong = 0
+    j: cython.longlong = 0
+    n: cython.longlong = a_start.shape[0]
+    m: cython.longlong = b_start.shape[0]
+    count: cython.longlong = 0
+    starts: cython.longlong
+    ends: cython.longlong
+    opens: cython.longlong = 0
+    closes: cython.longlong = 0
     fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
     if fits < 0:
         return fits
-    if not cython.compiled:
-        a_start, a_end = memoryview(a_start), memoryview(a_end)
-        b_start, b_end = memoryview(b_start), memoryview(b_end)
-        out = memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _union(a_start, a_end, b_start, b_end, out)
-    return found
+        while i < n or j < m:
+            if j >= m or (i < n and a_start[i] <= b_start[j]):
+                starts = a_start[i]
+                ends = a_end[i]
+                i += 1
+            else:
+                starts = b_start[j]
+                ends = b_end[j]
+                j += 1
+            if ends <= starts:
+                continue
+            if opens == closes:
+                opens = starts
+                closes = ends
+            elif starts <= closes:
+                closes = max(closes, ends)
+            else:
+                out[0, count] = opens
+                out[1, count] = closes
+                count += 1
+                opens = starts
+                closes = ends
+        if opens < closes:
+            out[0, count] = opens
+            out[1, count] = closes
+            count += 1
+    return count
 
 
+@cython.ccall
 def intersection(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
@@ -412,18 +274,32 @@ def intersection(
     Returns:
         The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
     """
+    i: cython.longlong = 0
+    j: cython.longlong = 0
+    n: cython.longlong = a_start.shape[0]
+    m: cython.longlong = b_start.shape[0]
+    count: cython.longlong = 0
+    starts: cython.longlong
+    a_ends: cython.longlong
+    b_ends: cython.longlong
     fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
     if fits < 0:
         return fits
-    if not cython.compiled:
-        a_start, a_end = memoryview(a_start), memoryview(a_end)
-        b_start, b_end = memoryview(b_start), memoryview(b_end)
-        out = memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _intersection(a_start, a_end, b_start, b_end, out)
-    return found
+        while i < n and j < m:
+            starts = max(b_start[j], a_start[i])
+            a_ends = a_end[i]
+            b_ends = b_end[j]
+            if starts < min(a_ends, b_ends):
+                out[0, count] = starts
+                out[1, count] = min(a_ends, b_ends)
+                count += 1
+            i += a_ends <= b_ends
+            j += a_ends > b_ends
+    return count
 
 
+@cython.ccall
 def difference(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
@@ -436,63 +312,45 @@ def difference(
     Returns:
         The number of intervals; or `NO_ROOM`, `BAD_RANGE`.
     """
+    i: cython.longlong
+    j: cython.longlong = 0
+    n: cython.longlong = a_start.shape[0]
+    m: cython.longlong = b_start.shape[0]
+    count: cython.longlong = 0
+    starts: cython.longlong
+    ends: cython.longlong
+    gap_ends: cython.longlong
     fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
     if fits < 0:
         return fits
-    if not cython.compiled:
-        a_start, a_end = memoryview(a_start), memoryview(a_end)
-        b_start, b_end = memoryview(b_start), memoryview(b_end)
-        out = memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _difference(a_start, a_end, b_start, b_end, out)
-    return found
+        for i in range(n):
+            starts = a_start[i]
+            ends = a_end[i]
+            while j < m and b_end[j] <= starts:
+                j += 1
+            while j < m:
+                gap_ends = b_start[j]
+                if gap_ends >= ends:
+                    break
+                # Written even where nothing is left of a: the next interval replaces
+                # it. Processors cannot predict a branch here.
+                out[0, count] = starts
+                out[1, count] = gap_ends
+                count += starts < gap_ends
+                starts = b_end[j]
+                if starts >= ends:
+                    # It may reach into the next interval of a.
+                    break
+                j += 1
+            if starts < ends:
+                out[0, count] = starts
+                out[1, count] = ends
+                count += 1
+    return count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _survey(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-    shift: cython.longlong,
-    farthest: cython.longlong,
-    found: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    starts: cython.longlong
-    lasts: cython.longlong
-    before: cython.longlong = -farthest
-    lasted: cython.longlong = farthest
-    last: cython.longlong = -farthest
-    odd: cython.longlong = 0
-    disorder: cython.longlong = 0
-    for row in range(begin, end):
-        starts = start[row]
-        lasts = dur[row]
-        # Neither sum overflows if the first three comparisons say so.
-        if (
-            starts < -farthest
-            or starts > farthest
-            or lasts < 0
-            or lasts > farthest
-            or starts + shift < -farthest
-            or starts + shift > farthest
-        ):
-            odd += 1
-            continue
-        if starts < before or (starts == before and lasts > lasted):
-            disorder += 1
-        before = starts
-        lasted = lasts
-        last = max(last, starts + lasts)
-    found[0] = odd
-    found[1] = disorder
-    found[2] = last + shift
-    return end - begin
-
-
+@cython.ccall
 def survey(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -512,6 +370,14 @@ def survey(
     Returns:
         How many rows there are; or `BAD_RANGE`.
     """
+    row: cython.longlong
+    starts: cython.longlong
+    lasts: cython.longlong
+    before: cython.longlong = -farthest
+    lasted: cython.longlong = farthest
+    last: cython.longlong = -farthest
+    odd: cython.longlong = 0
+    disorder: cython.longlong = 0
     if (
         begin < 0
         or begin > end
@@ -524,10 +390,27 @@ def survey(
         or shift > farthest
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, found = memoryview(start), memoryview(dur), memoryview(found)
     with cython.nogil:
-        looked: cython.longlong = _survey(
-            start, dur, begin, end, shift, farthest, found
-        )
-    return looked
+        for row in range(begin, end):
+            starts = start[row]
+            lasts = dur[row]
+            # Neither sum overflows if the first three comparisons say so.
+            if (
+                starts < -farthest
+                or starts > farthest
+                or lasts < 0
+                or lasts > farthest
+                or starts + shift < -farthest
+                or starts + shift > farthest
+            ):
+                odd += 1
+                continue
+            if starts < before or (starts == before and lasts > lasted):
+                disorder += 1
+            before = starts
+            lasted = lasts
+            last = max(last, starts + lasts)
+        found[0] = odd
+        found[1] = disorder
+        found[2] = last + shift
+    return end - begin

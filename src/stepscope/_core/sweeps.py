@@ -86,71 +86,7 @@ def _push(
     return size + 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _sweep(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    key: cython.const[cython.int][::1],
-    heap: cython.longlong[:, ::1],
-    running: cython.longlong[::1],
-    alone_ps: cython.longlong[::1],
-    key_ps: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    top: cython.longlong
-    until: cython.longlong
-    starts: cython.longlong
-    size: cython.longlong = 0
-    keys: cython.longlong = 0
-    busy: cython.longlong = 0
-    cursor: cython.longlong = 0
-    never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
-    before: cython.longlong = -never
-    rows: cython.longlong = start.shape[0]
-    for row in range(rows + 1):
-        # The round after the last row lets everything that still runs end.
-        starts = never
-        if row < rows:
-            starts = start[row]
-            if starts < before:
-                return -2
-            before = starts
-            if key[row] < 0 or key[row] >= key_ps.shape[0]:
-                return -3
-            if dur[row] <= 0:
-                continue
-        while size > 0 and cursor < starts:
-            top = heap[1, 0]
-            until = min(heap[0, 0], starts)
-            busy += until - cursor
-            if size == 1:
-                alone_ps[top] += until - cursor
-            if keys == 1:
-                key_ps[key[top]] += until - cursor
-            cursor = until
-            if heap[0, 0] <= cursor:
-                running[key[top]] -= 1
-                keys -= running[key[top]] == 0
-                size = _pop(heap, size)
-        if row == rows:
-            break
-        # Intervals that end exactly here run no more.
-        while size > 0 and heap[0, 0] <= starts:
-            top = heap[1, 0]
-            running[key[top]] -= 1
-            keys -= running[key[top]] == 0
-            size = _pop(heap, size)
-        cursor = starts
-        if size >= heap.shape[1]:
-            return -1
-        keys += running[key[row]] == 0
-        running[key[row]] += 1
-        size = _push(heap, size, starts + dur[row], row)
-    return busy
-
-
+@cython.ccall
 def sweep(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -162,16 +98,26 @@ def sweep(
 ) -> cython.longlong:
     """Find how long each interval, and each key, has the time to itself.
 
-    Starts ascend. `heap` (two rows) and `running` (by key, zeros) are the kernel's
-    own room. `alone_ps` by row and `key_ps` by key begin as zeros: the former
-    receives the time in which only this interval runs, the latter the time in which
-    only intervals of this key run.
+    Starts ascend. `heap` (two rows) and `running` (by key, zeros) are the kernel's own
+    room. `alone_ps` by row and `key_ps` by key begin as zeros: they receive the time in
+    which only this interval runs, and only intervals of this key.
 
     Returns:
         The length of the union of all intervals; or `NO_ROOM`, which as many columns
         as there are rows prevent, `OUT_OF_ORDER`, `BAD_RANGE`. The outputs hold
         nothing of use after a negative answer.
     """
+    row: cython.longlong
+    top: cython.longlong
+    until: cython.longlong
+    starts: cython.longlong
+    size: cython.longlong = 0
+    keys: cython.longlong = 0
+    busy: cython.longlong = 0
+    cursor: cython.longlong = 0
+    never: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
+    before: cython.longlong = -never
+    rows: cython.longlong = start.shape[0]
     if (
         dur.shape[0] != start.shape[0]
         or key.shape[0] != start.shape[0]
@@ -180,41 +126,50 @@ def sweep(
         or heap.shape[0] != 2
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, key = memoryview(start), memoryview(dur), memoryview(key)
-        heap, running = memoryview(heap), memoryview(running)
-        alone_ps, key_ps = memoryview(alone_ps), memoryview(key_ps)
     with cython.nogil:
-        found: cython.longlong = _sweep(
-            start, dur, key, heap, running, alone_ps, key_ps
-        )
-    return found
+        for row in range(rows + 1):
+            # The round after the last row lets everything that still runs end.
+            starts = never
+            if row < rows:
+                starts = start[row]
+                if starts < before:
+                    return -2
+                before = starts
+                if key[row] < 0 or key[row] >= key_ps.shape[0]:
+                    return -3
+                if dur[row] <= 0:
+                    continue
+            while size > 0 and cursor < starts:
+                top = heap[1, 0]
+                until = min(heap[0, 0], starts)
+                busy += until - cursor
+                if size == 1:
+                    alone_ps[top] += until - cursor
+                if keys == 1:
+                    key_ps[key[top]] += until - cursor
+                cursor = until
+                if heap[0, 0] <= cursor:
+                    running[key[top]] -= 1
+                    keys -= running[key[top]] == 0
+                    size = _pop(heap, size)
+            if row == rows:
+                break
+            # Intervals that end exactly here run no more.
+            while size > 0 and heap[0, 0] <= starts:
+                top = heap[1, 0]
+                running[key[top]] -= 1
+                keys -= running[key[top]] == 0
+                size = _pop(heap, size)
+            cursor = starts
+            if size >= heap.shape[1]:
+                return -1
+            keys += running[key[row]] == 0
+            running[key[row]] += 1
+            size = _push(heap, size, starts + dur[row], row)
+    return busy
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _busy_before(
-    start: cython.const[cython.longlong][::1],
-    dur: cython.const[cython.longlong][::1],
-    out: cython.longlong[::1],
-) -> cython.longlong:
-    row: cython.longlong
-    never: cython.longlong = -0x7FFF_FFFF_FFFF_FFFF - 1
-    # The latest end of all rows so far, and of those that started before this row.
-    latest: cython.longlong = never
-    earlier: cython.longlong = never
-    for row in range(start.shape[0]):
-        if row > 0 and start[row] != start[row - 1]:
-            if start[row] < start[row - 1]:
-                return -2
-            earlier = latest
-        out[row] = earlier
-        if dur[row] > 0 and start[row] + dur[row] > latest:
-            latest = start[row] + dur[row]
-    return start.shape[0]
-
-
+@cython.ccall
 def busy_before(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -228,13 +183,23 @@ def busy_before(
     Returns:
         The number of rows, or `OUT_OF_ORDER` or `BAD_RANGE`.
     """
+    row: cython.longlong
+    never: cython.longlong = -0x7FFF_FFFF_FFFF_FFFF - 1
+    # The latest end of all rows so far, and of those that started before this row.
+    latest: cython.longlong = never
+    earlier: cython.longlong = never
     if dur.shape[0] != start.shape[0] or out.shape[0] != start.shape[0]:
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, out = memoryview(start), memoryview(dur), memoryview(out)
     with cython.nogil:
-        found: cython.longlong = _busy_before(start, dur, out)
-    return found
+        for row in range(start.shape[0]):
+            if row > 0 and start[row] != start[row - 1]:
+                if start[row] < start[row - 1]:
+                    return -2
+                earlier = latest
+            out[row] = earlier
+            if dur[row] > 0 and start[row] + dur[row] > latest:
+                latest = start[row] + dur[row]
+    return start.shape[0]
 
 
 @cython.cfunc
@@ -321,6 +286,7 @@ def _open_spans(
     return count
 
 
+@cython.ccall
 def open_spans(
     code: cython.const[cython.int][::1],
     event: cython.const[cython.int][::1],
@@ -378,11 +344,6 @@ def open_spans(
         or min(spans.shape[1], times.shape[1]) < room
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        code, event, step = memoryview(code), memoryview(event), memoryview(step)
-        start, end, changes = memoryview(start), memoryview(end), memoryview(changes)
-        within, path, name = memoryview(within), memoryview(path), memoryview(name)
-        open_ = memoryview(open_)
     with cython.nogil:
         found: cython.longlong = _open_spans(
             code,
@@ -403,57 +364,7 @@ def open_spans(
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _close_spans(
-    level: cython.const[cython.int][::1],
-    times: cython.longlong[:, ::1],
-    unit: cython.longlong,
-    around: cython.longlong[:, ::1],
-) -> cython.longlong:
-    row: cython.longlong
-    at: cython.longlong
-    begin: cython.longlong
-    until: cython.longlong
-    shown: cython.longlong
-    least: cython.longlong
-    outer: cython.longlong
-    ordered: cython.longlong = 1
-    for row in range(level.shape[0]):
-        at = level[row]
-        if at < 0 or at >= around.shape[1]:
-            return -3
-        begin = times[0, row]
-        until = times[1, row]
-        shown = until
-        if at > 0:
-            outer = around[2, at - 1]
-            if around[0, at - 1] == begin and around[1, at - 1] == until:
-                shown = min(shown, outer - unit)
-            else:
-                shown = min(shown, outer)
-            least = begin + min(until - begin, unit)
-            shown = max(shown, min(least, outer))
-        around[0, at] = begin
-        around[1, at] = until
-        around[2, at] = shown
-        times[1, row] = shown - begin
-        times[2, row] = min(times[2, row], shown - begin)
-        if row > 0 and (
-            begin < times[0, row - 1]
-            or (
-                begin == times[0, row - 1]
-                and (
-                    times[1, row] > times[1, row - 1]
-                    or (times[1, row] == times[1, row - 1] and at < level[row - 1])
-                )
-            )
-        ):
-            ordered = 0
-    return ordered
-
-
+@cython.ccall
 def close_spans(
     level: cython.const[cython.int][::1],
     times: cython.longlong[:, ::1],
@@ -475,11 +386,46 @@ def close_spans(
         1 if the spans lie by start, then duration descending, then level; 0 if not;
         or `BAD_RANGE`.
     """
+    row: cython.longlong
+    at: cython.longlong
+    begin: cython.longlong
+    until: cython.longlong
+    shown: cython.longlong
+    least: cython.longlong
+    outer: cython.longlong
+    ordered: cython.longlong = 1
     if times.shape[0] != 3 or times.shape[1] < level.shape[0] or around.shape[0] != 3:
         return BAD_RANGE
-    if not cython.compiled:
-        level, times = memoryview(level), memoryview(times)
-        around = memoryview(around)
     with cython.nogil:
-        found: cython.longlong = _close_spans(level, times, unit, around)
-    return found
+        for row in range(level.shape[0]):
+            at = level[row]
+            if at < 0 or at >= around.shape[1]:
+                return -3
+            begin = times[0, row]
+            until = times[1, row]
+            shown = until
+            if at > 0:
+                outer = around[2, at - 1]
+                if around[0, at - 1] == begin and around[1, at - 1] == until:
+                    shown = min(shown, outer - unit)
+                else:
+                    shown = min(shown, outer)
+                least = begin + min(until - begin, unit)
+                shown = max(shown, min(least, outer))
+            around[0, at] = begin
+            around[1, at] = until
+            around[2, at] = shown
+            times[1, row] = shown - begin
+            times[2, row] = min(times[2, row], shown - begin)
+            if row > 0 and (
+                begin < times[0, row - 1]
+                or (
+                    begin == times[0, row - 1]
+                    and (
+                        times[1, row] > times[1, row - 1]
+                        or (times[1, row] == times[1, row - 1] and at < level[row - 1])
+                    )
+                )
+            ):
+                ordered = 0
+    return ordered

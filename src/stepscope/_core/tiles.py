@@ -29,6 +29,8 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
+from stepscope._core._clipping import clipped_end, clipped_start
+
 #: The output holds fewer slices than the window has.
 NO_ROOM = -1
 #: A row starts before an earlier one of its lane has ended.
@@ -42,60 +44,7 @@ BLOCK = 16
 COLUMNS = 7
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _from(start: cython.longlong) -> cython.longlong:
-    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    return max(-limit, min(limit, start))
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _until(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
-    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
-    begins: cython.longlong = _from(start)
-    if dur <= 0:
-        return begins
-    if start < 0:
-        # The sum of a negative and a positive number cannot overflow.
-        return max(-limit, min(limit, start + dur))
-    return limit if dur > limit - begins else begins + dur
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _count_lanes(
-    lane: cython.const[cython.int][::1], count: cython.longlong[::1]
-) -> cython.longlong:
-    row: cython.longlong
-    mine: cython.longlong
-    drawn: cython.longlong = 0
-    # Rows of one lane in a row are counted here: each addition to memory would wait
-    # for the one before.
-    last: cython.longlong = -1
-    run: cython.longlong = 0
-    for row in range(lane.shape[0]):
-        mine = lane[row]
-        if mine != last:
-            if mine >= count.shape[0]:
-                return -3
-            if last >= 0:
-                count[last] += run
-                drawn += run
-            last = mine
-            run = 0
-        run += 1
-    if last >= 0:
-        count[last] += run
-        drawn += run
-    return drawn
-
-
+@cython.ccall
 def count_lanes(
     lane: cython.const[cython.int][::1], count: cython.longlong[::1]
 ) -> cython.longlong:
@@ -104,11 +53,29 @@ def count_lanes(
     Returns:
         The number of rows with a lane, or `BAD_RANGE`.
     """
-    if not cython.compiled:
-        lane, count = memoryview(lane), memoryview(count)
+    row: cython.longlong
+    mine: cython.longlong
+    drawn: cython.longlong = 0
+    # Rows of one lane in a row are counted here: each addition to memory would wait
+    # for the one before.
+    last: cython.longlong = -1
+    run: cython.longlong = 0
     with cython.nogil:
-        found: cython.longlong = _count_lanes(lane, count)
-    return found
+        for row in range(lane.shape[0]):
+            mine = lane[row]
+            if mine != last:
+                if mine >= count.shape[0]:
+                    return -3
+                if last >= 0:
+                    count[last] += run
+                    drawn += run
+                last = mine
+                run = 0
+            run += 1
+        if last >= 0:
+            count[last] += run
+            drawn += run
+    return drawn
 
 
 @cython.cfunc
@@ -173,10 +140,10 @@ def _fill_lanes(
         place = state[0, mine]
         if place >= edges[mine + 1] - edges[mine]:
             return -3
-        begins = _from(start[row])
+        begins = clipped_start(start[row])
         if begins < state[1, mine]:
             return -2
-        ends = _until(start[row], dur[row])
+        ends = clipped_end(start[row], dur[row])
         lasts = ends - begins
         rows[edges[mine] + place] = cython.cast(cython.int, row)
         # Sixteen to a block.
@@ -197,6 +164,7 @@ def _fill_lanes(
     return filled
 
 
+@cython.ccall
 def fill_lanes(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -236,11 +204,6 @@ def fill_lanes(
         or state.shape[1] < edges.shape[0] - 1
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, lane = memoryview(start), memoryview(dur), memoryview(lane)
-        edges, blocks = memoryview(edges), memoryview(blocks)
-        state, rows = memoryview(state), memoryview(rows)
-        timing, longest = memoryview(timing), memoryview(longest)
     with cython.nogil:
         found: cython.longlong = _fill_lanes(
             start, dur, lane, edges, blocks, state, rows, timing, longest
@@ -279,7 +242,7 @@ def _first_from(
     low = max(begin, begin + 16 * low - 16)
     while low < high:
         middle = low + (high - low) // 2
-        if _from(start[rows[middle]]) < time:
+        if clipped_start(start[rows[middle]]) < time:
             low = middle + 1
         else:
             high = middle
@@ -295,7 +258,7 @@ def _lasts(
     dur: cython.const[cython.longlong][::1],
     row: cython.longlong,
 ) -> cython.longlong:
-    return _until(start[row], dur[row]) - _from(start[row])
+    return clipped_end(start[row], dur[row]) - clipped_start(start[row])
 
 
 @cython.cfunc
@@ -343,7 +306,7 @@ def _walk(
             place += 16
             continue
         row = rows[place]
-        if _from(start[row]) >= edge:
+        if clipped_start(start[row]) >= edge:
             break
         lasts = _lasts(start, dur, row)
         if lasts >= bucket:
@@ -387,11 +350,11 @@ def _fold(
         place = _first_from(start, rows, timing, edges[lane], last, blocks[lane], begin)
         if place > edges[lane]:
             row = rows[place - 1]
-            if _until(start[row], dur[row]) > begin:
+            if clipped_end(start[row], dur[row]) > begin:
                 place -= 1
         while place < last:
             row = rows[place]
-            edge = _from(start[row])
+            edge = clipped_start(start[row])
             if edge >= end:
                 break
             if count >= out.shape[1]:
@@ -421,12 +384,13 @@ def _fold(
             out[1, count] = first
             out[2, count] = place - first
             out[3, count] = main
-            out[5, count] = _until(start[row], dur[row])
+            out[5, count] = clipped_end(start[row], dur[row])
             out[6, count] = busy
             count += 1
     return count
 
 
+@cython.ccall
 def fold(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
@@ -477,12 +441,7 @@ def fold(
         or out.shape[0] != COLUMNS
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        start, dur, rows = memoryview(start), memoryview(dur), memoryview(rows)
-        timing, longest = memoryview(timing), memoryview(longest)
-        edges, blocks = memoryview(edges), memoryview(blocks)
-        out = memoryview(out)
-    begin, end = _from(begin), _from(end)
+    begin, end = clipped_start(begin), clipped_start(end)
     if end <= begin:
         return 0
     with cython.nogil:

@@ -7,8 +7,8 @@ that begin and end at a field of the line. Chunks are independent of each other,
 threads share them; `split` finds them in one huge line.
 
 Rules of every kernel: each read is checked against the end of the enclosing message,
-each write against the room given. A varint has at most ten bytes. A length beyond the
-enclosing message is malformed; so are groups. Unknown fields are skipped.
+each write against the room given. What is malformed stands in `_fields`. Unknown
+fields are skipped.
 
 Definition: docs/formats/xplane.md#decoding.
 """
@@ -22,174 +22,14 @@ except ImportError:
 if not cython.compiled:
     from stepscope._core import _shim as cython
 
+from stepscope._core._fields import read_fixed, read_sized, read_varint, skip_field
+
 COMPILED = cython.compiled
 #: The rows do not lie within every array, or an array has the wrong shape.
 BAD_RANGE = -3
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.returns((cython.ulonglong, cython.longlong))
-@cython.exceptval(check=False)
-def _varint(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
-) -> tuple[cython.ulonglong, cython.longlong]:
-    """Return the number at `pos` and the place after it, -1 if there is none."""
-    value: cython.ulonglong
-    shift: cython.int = 7
-    byte: cython.ulonglong
-    if pos >= end:
-        return 0, -1
-    value = data[pos]
-    pos += 1
-    if value < 0x80:
-        return value, pos
-    value &= 0x7F
-    while pos < end and shift < 70:
-        byte = data[pos]
-        pos += 1
-        value |= cython.cast(cython.ulonglong, (byte & 0x7F) << shift)
-        if byte < 0x80:
-            return value, pos
-        shift += 7
-    return 0, -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.returns((cython.longlong, cython.longlong))
-@cython.exceptval(check=False)
-def _sized(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
-) -> tuple[cython.longlong, cython.longlong]:
-    """Return begin and end of the sized value whose length is at `pos`; or 0 and -1."""
-    size: cython.ulonglong
-    size, pos = _varint(data, pos, end)
-    if pos < 0 or size > cython.cast(cython.ulonglong, end - pos):
-        return 0, -1
-    return pos, pos + cython.cast(cython.longlong, size)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _skip(
-    data: cython.const[cython.uchar][::1],
-    tag: cython.ulonglong,
-    pos: cython.longlong,
-    end: cython.longlong,
-) -> cython.longlong:
-    """Return the place after the value of a field whose tag ends at `pos`, or -1."""
-    _value: cython.ulonglong
-    _start: cython.longlong
-    wire: cython.ulonglong = tag & 7
-    # Field number 0 does not exist, and no field number needs more than 29 bits.
-    if tag < 8 or (tag >> 32) != 0:
-        return -1
-    if wire == 0:
-        _value, pos = _varint(data, pos, end)
-        return pos
-    if wire == 2:
-        _start, pos = _sized(data, pos, end)
-        return pos
-    if wire == 1 and end - pos >= 8:
-        return pos + 8
-    if wire == 5 and end - pos >= 4:
-        return pos + 4
-    return -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _fixed64(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong
-) -> cython.ulonglong:
-    """Return the eight bytes at `pos`, little-endian; the caller checked them."""
-    value: cython.ulonglong = 0
-    k: cython.int
-    for k in range(8):
-        value |= cython.cast(cython.ulonglong, data[pos + k]) << (8 * k)
-    return value
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _fixed32(
-    data: cython.const[cython.uchar][::1], pos: cython.longlong
-) -> cython.ulonglong:
-    value: cython.ulonglong = 0
-    k: cython.int
-    for k in range(4):
-        value |= cython.cast(cython.ulonglong, data[pos + k]) << (8 * k)
-    return value
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _index(
-    data: cython.const[cython.uchar][::1],
-    begin: cython.const[cython.longlong][::1],
-    end: cython.const[cython.longlong][::1],
-    owner: cython.int[::1],
-    tags: cython.uint[::1],
-    place: cython.longlong[::1],
-    size: cython.longlong[::1],
-    stop: cython.longlong[::1],
-) -> cython.longlong:
-    count: cython.longlong = 0
-    room: cython.longlong = owner.shape[0]
-    message: cython.longlong
-    at: cython.longlong
-    start: cython.longlong
-    pos: cython.longlong
-    last: cython.longlong
-    tag: cython.ulonglong
-    value: cython.ulonglong
-    for message in range(begin.shape[0]):
-        stop[message] = -1
-        pos = begin[message]
-        last = end[message]
-        while pos < last:
-            at = pos
-            tag, pos = _varint(data, pos, last)
-            start = pos
-            if pos >= 0:
-                pos = _skip(data, tag, pos, last)
-            if pos >= 0:
-                if (tag & 7) == 0:
-                    value, pos = _varint(data, start, last)
-                elif (tag & 7) == 1:
-                    value = _fixed64(data, start)
-                elif (tag & 7) == 5:
-                    value = _fixed32(data, start)
-                else:
-                    value, start = _varint(data, start, last)
-            else:
-                stop[message] = at
-                # A field that overruns its message is listed with its stated length.
-                if start < 0 or (tag & 7) != 2 or tag < 8 or (tag >> 32) != 0:
-                    break
-                value, start = _varint(data, start, last)
-                if start < 0 or (value >> 62) != 0:
-                    break
-                pos = last
-            if count < room:
-                owner[count] = message
-                tags[count] = cython.cast(cython.uint, tag)
-                place[count] = start
-                size[count] = cython.cast(cython.longlong, value)
-            count += 1
-    return count
-
-
+@cython.ccall
 def index(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
@@ -211,7 +51,15 @@ def index(
         How many rows there are, written as far as the arrays reach (call with empty
         ones to count); or `BAD_RANGE`.
     """
+    count: cython.longlong = 0
+    room: cython.longlong = owner.shape[0]
     message: cython.longlong
+    at: cython.longlong
+    start: cython.longlong
+    pos: cython.longlong
+    last: cython.longlong
+    tag: cython.ulonglong
+    value: cython.ulonglong
     if (
         begin.shape[0] != end.shape[0]
         or begin.shape[0] != stop.shape[0]
@@ -221,18 +69,46 @@ def index(
         or owner.shape[0] != size.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        data, begin, end = memoryview(data), memoryview(begin), memoryview(end)
-        owner, tags = memoryview(owner), memoryview(tags)
-        place, size, stop = memoryview(place), memoryview(size), memoryview(stop)
     for message in range(begin.shape[0]):
         if begin[message] < 0 or end[message] > data.shape[0]:
             return BAD_RANGE
     with cython.nogil:
-        found: cython.longlong = _index(
-            data, begin, end, owner, tags, place, size, stop
-        )
-    return found
+        for message in range(begin.shape[0]):
+            stop[message] = -1
+            pos = begin[message]
+            last = end[message]
+            while pos < last:
+                at = pos
+                tag, pos = read_varint(data, pos, last)
+                start = pos
+                if pos >= 0:
+                    pos = skip_field(data, tag, pos, last)
+                if pos >= 0:
+                    if (tag & 7) == 0:
+                        value, pos = read_varint(data, start, last)
+                    elif (tag & 7) == 1:
+                        value = read_fixed(data, start, 8)
+                    elif (tag & 7) == 5:
+                        value = read_fixed(data, start, 4)
+                    else:
+                        value, start = read_varint(data, start, last)
+                else:
+                    stop[message] = at
+                    # A field that overruns its message is listed with the length that
+                    # it states.
+                    if start < 0 or (tag & 7) != 2 or tag < 8 or (tag >> 32) != 0:
+                        break
+                    value, start = read_varint(data, start, last)
+                    if start < 0 or (value >> 62) != 0:
+                        break
+                    pos = last
+                if count < room:
+                    owner[count] = message
+                    tags[count] = cython.cast(cython.uint, tag)
+                    place[count] = start
+                    size[count] = cython.cast(cython.longlong, value)
+                count += 1
+    return count
 
 
 @cython.cfunc
@@ -251,7 +127,7 @@ def _head(
     value: cython.ulonglong
     start: cython.longlong
     column: cython.int
-    after: cython.longlong = _skip(data, tag, pos, end)
+    after: cython.longlong = skip_field(data, tag, pos, end)
     if after < 0:
         return -1
     if tag == 0x08:
@@ -268,7 +144,7 @@ def _head(
         column = 6
     else:
         return after
-    value, start = _varint(data, pos, end)
+    value, start = read_varint(data, pos, end)
     if (tag & 7) == 2:
         head[row, column] = start
         column += 1
@@ -276,43 +152,7 @@ def _head(
     return after
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _split(
-    data: cython.const[cython.uchar][::1],
-    begin: cython.longlong,
-    end: cython.longlong,
-    step: cython.longlong,
-    head: cython.longlong[:, ::1],
-    row: cython.longlong,
-    cuts: cython.longlong[::1],
-    stop: cython.longlong[::1],
-) -> cython.longlong:
-    count: cython.longlong = 0
-    pos: cython.longlong = begin
-    at: cython.longlong
-    cut: cython.longlong = begin
-    tag: cython.ulonglong
-    stop[row] = -1
-    while pos < end:
-        at = pos
-        if at - cut >= step and count < cuts.shape[0]:
-            cuts[count] = at
-            count += 1
-            cut = at
-        tag, pos = _varint(data, pos, end)
-        if pos >= 0:
-            if tag == 0x22:
-                pos = _skip(data, tag, pos, end)
-            else:
-                pos = _head(data, tag, pos, end, head, row)
-        if pos < 0:
-            stop[row] = at
-            break
-    return count
-
-
+@cython.ccall
 def split(
     data: cython.const[cython.uchar][::1],
     begin: cython.longlong,
@@ -331,6 +171,11 @@ def split(
     Returns:
         How many places were written to `cuts`; or `BAD_RANGE`.
     """
+    count: cython.longlong = 0
+    pos: cython.longlong = begin
+    at: cython.longlong
+    cut: cython.longlong = begin
+    tag: cython.ulonglong
     if (
         begin < 0
         or begin > end
@@ -342,12 +187,24 @@ def split(
         or row >= stop.shape[0]
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        data, head = memoryview(data), memoryview(head)
-        cuts, stop = memoryview(cuts), memoryview(stop)
     with cython.nogil:
-        found: cython.longlong = _split(data, begin, end, step, head, row, cuts, stop)
-    return found
+        stop[row] = -1
+        while pos < end:
+            at = pos
+            if at - cut >= step and count < cuts.shape[0]:
+                cuts[count] = at
+                count += 1
+                cut = at
+            tag, pos = read_varint(data, pos, end)
+            if pos >= 0:
+                if tag == 0x22:
+                    pos = skip_field(data, tag, pos, end)
+                else:
+                    pos = _head(data, tag, pos, end, head, row)
+            if pos < 0:
+                stop[row] = at
+                break
+    return count
 
 
 @cython.cfunc
@@ -363,9 +220,9 @@ def _count(
     counted: cython.longlong = 0
     tag: cython.ulonglong
     while pos < end:
-        tag, pos = _varint(data, pos, end)
+        tag, pos = read_varint(data, pos, end)
         if pos >= 0:
-            pos = _skip(data, tag, pos, end)
+            pos = skip_field(data, tag, pos, end)
         if pos < 0:
             return -1, 0
         if tag == 0x22:
@@ -375,54 +232,7 @@ def _count(
     return stats, counted
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _scan(
-    data: cython.const[cython.uchar][::1],
-    first: cython.longlong,
-    last: cython.longlong,
-    rows: cython.longlong[:, ::1],
-    head: cython.longlong[:, ::1],
-) -> cython.longlong:
-    chunk: cython.longlong
-    at: cython.longlong
-    pos: cython.longlong
-    limit: cython.longlong
-    start: cython.longlong
-    stats: cython.longlong
-    counted: cython.longlong
-    tag: cython.ulonglong
-    for chunk in range(first, last):
-        pos = rows[chunk, 0]
-        limit = rows[chunk, 1]
-        rows[chunk, 2] = 0
-        rows[chunk, 3] = 0
-        rows[chunk, 4] = 0
-        rows[chunk, 5] = -1
-        while pos < limit:
-            at = pos
-            tag, pos = _varint(data, pos, limit)
-            if pos >= 0 and tag != 0x22:
-                pos = _head(data, tag, pos, limit, head, chunk)
-            elif pos >= 0:
-                start, pos = _sized(data, pos, limit)
-                # After damage only the fields of the line itself are read.
-                if pos >= 0 and rows[chunk, 5] < 0:
-                    stats, counted = _count(data, start, pos)
-                    if stats < 0:
-                        rows[chunk, 5] = at
-                    else:
-                        rows[chunk, 2] += 1
-                        rows[chunk, 3] += stats
-                        rows[chunk, 4] += counted
-            if pos < 0:
-                if rows[chunk, 5] < 0:
-                    rows[chunk, 5] = at
-                break
-    return last - first
-
-
+@cython.ccall
 def scan(
     data: cython.const[cython.uchar][::1],
     first: cython.longlong,
@@ -449,6 +259,13 @@ def scan(
         How many chunks were scanned; or `BAD_RANGE`.
     """
     chunk: cython.longlong
+    at: cython.longlong
+    pos: cython.longlong
+    limit: cython.longlong
+    start: cython.longlong
+    stats: cython.longlong
+    counted: cython.longlong
+    tag: cython.ulonglong
     if (
         first < 0
         or first > last
@@ -458,11 +275,35 @@ def scan(
         or head.shape[1] != 8
     ):
         return BAD_RANGE
-    if not cython.compiled:
-        data, rows, head = memoryview(data), memoryview(rows), memoryview(head)
     for chunk in range(first, last):
         if rows[chunk, 0] < 0 or rows[chunk, 1] > data.shape[0]:
             return BAD_RANGE
     with cython.nogil:
-        found: cython.longlong = _scan(data, first, last, rows, head)
-    return found
+        for chunk in range(first, last):
+            pos = rows[chunk, 0]
+            limit = rows[chunk, 1]
+            rows[chunk, 2] = 0
+            rows[chunk, 3] = 0
+            rows[chunk, 4] = 0
+            rows[chunk, 5] = -1
+            while pos < limit:
+                at = pos
+                tag, pos = read_varint(data, pos, limit)
+                if pos >= 0 and tag != 0x22:
+                    pos = _head(data, tag, pos, limit, head, chunk)
+                elif pos >= 0:
+                    start, pos = read_sized(data, pos, limit)
+                    # After damage only the fields of the line itself are read.
+                    if pos >= 0 and rows[chunk, 5] < 0:
+                        stats, counted = _count(data, start, pos)
+                        if stats < 0:
+                            rows[chunk, 5] = at
+                        else:
+                            rows[chunk, 2] += 1
+                            rows[chunk, 3] += stats
+                            rows[chunk, 4] += counted
+                if pos < 0:
+                    if rows[chunk, 5] < 0:
+                        rows[chunk, 5] = at
+                    break
+    return last - first

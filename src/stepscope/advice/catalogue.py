@@ -71,3 +71,11 @@ def _compiled() -> bytes:
         written.write_bytes(compiled)
         written.replace(_COMPILED)
     return compiled
+
+
+#: Category → its owners in the account → what their time is.
+OWNERS_OF: Final = catalogue().owners
+#: Owner of the account → what its time is.
+OWNER_WORDS: Final = {
+    owner: words for owners in OWNERS_OF.values() for owner, words in owners.items()
+}

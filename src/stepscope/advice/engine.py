@@ -6,80 +6,61 @@ Definition: docs/definitions/judging.md#order-of-findings.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import ABOUT, are_slow_steps
 from stepscope.advice.judging.shared_time import shared_time
-from stepscope.advice.limited import limited
 from stepscope.advice.registry import RULES
-from stepscope.advice.replayed import replayed
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.signal import Signals
-from stepscope.advice.signals.vocabulary import frameworks_used
-from stepscope.derive.frameworks import PLAIN
-from stepscope.derive.profile_data import Reader
+from stepscope.advice.replayed import limited, replayed
+from stepscope.advice.signals import Signals
+from stepscope.derive.facts.devices.launching import queue_signals
+from stepscope.derive.facts.devices.small_work import small_ops
+from stepscope.derive.facts.hosts.callbacks import called_back
+from stepscope.derive.facts.hosts.function_ways import function_ways
+from stepscope.derive.facts.hosts.worker_processes import (
+    loader_workers,
+    machine_cores,
+    worker_ops,
+    worker_time,
+)
+from stepscope.derive.facts.program_traits import collected_by_hand
+from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_windows.windows import NOTHING_RECORDED
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.rule import Rule
-    from stepscope.advice.signals.signal import Signal
-    from stepscope.derive.profile_data import ProfileData, Wanted
+    from stepscope.advice.item import Rule
+    from stepscope.derive.profile_data import ProfileData
     from stepscope.thresholds import Thresholds
 
-#: Signals that the rules read.
-_SIGNALS: Final = tuple(
-    dict.fromkeys(
-        (
-            *(it for rule in RULES for it in rule.reads),
-            account_signals,
-            replay_signals,
-        )
-    )
+#: Derivations that few verdicts rest on: each is computed when a rule asks for it.
+_RARELY_READ: Final = frozenset(
+    {
+        *(called_back, collected_by_hand, function_ways, loader_workers),
+        *(machine_cores, queue_signals, small_ops, worker_ops, worker_time),
+    }
 )
-#: Derivations and tables that the rules' signals ask for on each host; what those need
-#: in turn is not listed.
+#: Derivations that the rules read, but for these.
 DERIVATIONS: Final = tuple(
-    dict.fromkeys(needed for signal in _SIGNALS for needed in signal.needs)
+    it
+    for it in dict.fromkeys(
+        (*(it for rule in RULES for it in rule.reads), account_signals, replay_signals)
+    )
+    if it not in _RARELY_READ
 )
 
 
-def signals_of(profile: ProfileData, thresholds: Thresholds = THRESHOLDS) -> Signals:
-    """Return the signals of a profile; an absent one is `Unavailable` with a reason.
-
-    Each is worked out when it is first asked for, and computes what it needs.
-    """
-
-    def value_of(wanted: Signal[Any]) -> Any:
-        read = (signals.of(one) for one in wanted.reads)
-        return wanted.compute(profile, thresholds, *read)
-
-    signals = Signals(value_of)
-    return signals
-
-
-def readers_of(signals: Signals) -> tuple[Reader, ...]:
-    """Return what works out each signal as soon as what it needs is computed.
-
-    Two readers never run side by side, so that no signal is worked out twice.
-    """
-
-    def reader(wanted: Signal[Any]) -> Reader:
-        return Reader(_needs(wanted), lambda: signals.of(wanted))
-
-    return tuple(reader(one) for one in _SIGNALS if not one.seldom)
-
-
-def _needs(wanted: Signal[Any]) -> tuple[Wanted, ...]:
-    read = (needed for one in wanted.reads for needed in _needs(one))
-    return (*wanted.needs, *read)
+def signals_of(profile: ProfileData) -> Signals:
+    """Return what rules read of a profile; what is absent has a reason."""
+    return Signals(profile.of_run)
 
 
 def evaluate(
@@ -92,7 +73,9 @@ def evaluate(
         return staged(rule.item.cannot_tell(NOTHING_RECORDED) for rule in RULES)
     plain = signals.of(frameworks_used) == PLAIN
     found = {
-        rule.item.id: rule.item.not_applicable(_NO_FRAMEWORK)
+        rule.item.id: rule.item.not_applicable(
+            shared_texts("judging").reason("no_framework")
+        )
         if plain and rule.item.of_frameworks
         else limited(rule.evaluate(signals, thresholds), signals)
         for rule in RULES
@@ -100,13 +83,6 @@ def evaluate(
     shared = shared_time(accounted)
     marked = explained(found, thresholds, shared=shared).values()
     return staged(replayed(one, signals, thresholds) for one in marked)
-
-
-_NO_FRAMEWORK: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The program uses no framework: it has neither its ops nor its memory.",
-    remedy="Nothing to do.",
-)
 
 
 def _longest(narrower: Sequence[Finding], _: Finding) -> float:
@@ -129,7 +105,6 @@ def explained(
 
     Args:
         findings: Id → finding.
-        thresholds: The thresholds.
         rules: The rules whose items say what they explain.
         shared: The time that narrower findings and a broader one are about, as a share
             of the judged steps in percent.

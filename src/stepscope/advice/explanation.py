@@ -10,20 +10,23 @@ import polars as pl
 
 from stepscope.advice.checklist import STAGES
 from stepscope.advice.finding import Finding
-from stepscope.advice.on_the_path import StepPath, step_path
 from stepscope.advice.registry import RULES
 from stepscope.advice.replayed import why_not_replayed
 from stepscope.analysis.results.walk import fields_of
+from stepscope.derive.replay.critical import critical_path
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.replay.critical import CriticalPath
+    from stepscope.derive.run_derivation import RunDerivation
 
 #: The field that is null where a gain is no replay's.
 GAIN_FIELD: Final = "finding.saving_ms.identity_error_percent"
@@ -34,6 +37,78 @@ Number = int | float | str | bool | None
 _MOST_NUMBERS: Final = 40
 _MOST_PARTS: Final = 4
 _DEEPEST: Final = 5
+
+
+#: Names and threads that a path lists; JSON lists no more, since the rest is small.
+_MOST: Final = 10
+
+
+class PathShare(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the critical path.
+
+    Attributes:
+        name: Owner, op or thread; null where nothing names it.
+        ms: Its time in the mean step.
+        percent: Its share of the path, which is as long as the steps.
+    """
+
+    name: str | None
+    ms: float
+    percent: float
+
+
+class StepPath(msgspec.Struct, frozen=True, kw_only=True):
+    """The critical path of the steps of one host.
+
+    Attributes:
+        host: The host.
+        steps: Number of steps whose path was found.
+        unexplained_percent: Share of starts that no dependency explains: how far the
+            path can be trusted.
+        owners: The path by owner of the account, largest first.
+        ops: By op, kernel or function; the ten largest.
+        threads: By thread or stream; the ten largest.
+    """
+
+    host: str
+    steps: int
+    unexplained_percent: float
+    owners: tuple[PathShare, ...]
+    ops: tuple[PathShare, ...]
+    threads: tuple[PathShare, ...]
+
+
+def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
+    """Return what the critical path of a host's steps consists of."""
+    found = profile.derived(host, critical_path)
+    tracks = profile.table(host, "tracks")
+    if isinstance(found, Unavailable):
+        return found
+    if isinstance(tracks, Unavailable):
+        return tracks
+    names = tracks["name"].to_list()
+    count = found.rows["window"].n_unique()
+    threads = tuple(
+        msgspec.structs.replace(one, name=names[int(one.name)])
+        for one in _shares(found, "track", count)[:_MOST]
+        if one.name is not None
+    )
+    return StepPath(
+        host=host,
+        steps=count,
+        unexplained_percent=found.unexplained_percent,
+        owners=_shares(found, "owner", count),
+        ops=_shares(found, "name", count)[:_MOST],
+        threads=threads,
+    )
+
+
+def _shares(found: CriticalPath, by: str, count: int) -> tuple[PathShare, ...]:
+    shares = found.share(by).with_columns(pl.col(by).cast(pl.String))
+    return tuple(
+        PathShare(name=name, ms=time / max(count, 1) / PS_PER_MS, percent=percent)
+        for name, time, percent in shares.select(by, "time_ps", "percent").iter_rows()
+    )
 
 
 class SignalNumbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,12 +178,6 @@ def explanation(
 ) -> Explanation:
     """Explain the finding of one rule.
 
-    Args:
-        profile: The run.
-        rule: Id of the rule.
-        findings: What all rules found.
-        signals: What they read.
-
     Raises:
         BadUsage: There is no such rule.
     """
@@ -155,13 +224,13 @@ def _host(profile: ProfileData, finding: Finding) -> str:
     )
 
 
-def _numbers(signal: Signal[Any], signals: Signals) -> SignalNumbers:
-    value = signals.of(signal)
-    text = inspect.getdoc(signal.compute) or ""
+def _numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbers:
+    value = signals.of(wanted)
+    text = inspect.getdoc(wanted.function) or ""
     absent = value if isinstance(value, Unavailable) else None
     found = {} if absent else dict(_flat(value, "", 0))
     return SignalNumbers(
-        name=signal.compute.__name__,
+        name=wanted.name,
         about=text.partition("\n")[0],
         numbers=dict(list(found.items())[:_MOST_NUMBERS]),
         more=max(len(found) - _MOST_NUMBERS, 0),

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.advice.finding import Part, Place
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.slow_steps import HELD_BY_SLOW
-from stepscope.advice.signals.vocabulary import frameworks_used
-from stepscope.derive.frameworks import PLAIN
+from stepscope.advice.catalogue import shared_texts
+from stepscope.advice.finding import Place
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.slow_steps import HELD_BY_SLOW
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.shares import AccountSignals, StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
 
 #: What the first sentence is about: a failing finding; idle time that no rule finds;
@@ -56,11 +57,7 @@ _LATE: Final = ("allreduce.arrival", "multi.stagger", "multi.input")
 _OF_PEER: Final = 1 / 3
 
 
-_NO_TIME: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Nothing that the program did was seen before the recording ended.",
-    remedy="Record for a second or longer.",
-)
+_NO_TIME: Final = shared_texts("judging").reason("no_time")
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):

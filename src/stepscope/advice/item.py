@@ -1,4 +1,4 @@
-"""An item of the checklist: what a rule is called, what it says, and what to change.
+"""A rule, and its item of the checklist: its name, what it says, and what to change.
 
 A rule makes its findings through its item, so that each carries the same name, title,
 stage, doubts and actions.
@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
+from stepscope.derive.facts.evidence import Fact
+from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.advice.finding import Status
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
-    from stepscope.thresholds import Threshold
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
+    from stepscope.thresholds import Threshold, Thresholds
 
 _US_PER_MS: Final = 1000
 
@@ -140,8 +147,6 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Return a number worth showing, in its declared unit.
 
         Args:
-            key: Its key.
-            value: The number.
             note: What it was computed from, where the declared note does not say it.
             words: Words and numbers of the declared note.
         """
@@ -181,6 +186,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             5 kernels, 6 mixed precision, 7 compilation, 8 several devices, 9 memory
             and run.
         place: Its place in the order of the rules of its stage.
+        module: Module of the rule below `advice/rules/`.
         title: What is the matter when it fails.
         about: What the rule looks for.
         words: The sentences about its findings.
@@ -202,6 +208,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     stage: int
     place: int
+    module: str
     title: str
     about: str
     words: Words
@@ -245,24 +252,28 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             **fields,
         )
 
-    def cannot_tell(self, why: Unavailable | str) -> Finding:
+    def cannot_tell(self, why: Unavailable | str, **numbers: object) -> Finding:
         """Make the finding of a rule whose inputs are not there.
 
         Args:
-            why: The reason, or the key of a declared one without numbers.
+            why: The reason, or the key of a declared one.
         """
-        return self.finding("cannot_tell", unavailable=self._reason(why))
+        return self._without_verdict("cannot_tell", why, numbers)
 
-    def not_applicable(self, why: Unavailable | str) -> Finding:
+    def not_applicable(self, why: Unavailable | str, **numbers: object) -> Finding:
         """Make the finding of a rule whose topic is absent, with proof.
 
         Args:
-            why: The reason, or the key of a declared one without numbers.
+            why: The reason, or the key of a declared one.
         """
-        return self.finding("not_applicable", unavailable=self._reason(why))
+        return self._without_verdict("not_applicable", why, numbers)
 
-    def _reason(self, why: Unavailable | str) -> Unavailable:
-        return self.reason(why) if isinstance(why, str) else why
+    def _without_verdict(
+        self, status: Status, why: Unavailable | str, numbers: dict[str, Any]
+    ) -> Finding:
+        if isinstance(why, str):
+            why = self.reason(why, **numbers)
+        return self.finding(status, unavailable=why)
 
     def judged(
         self,
@@ -286,7 +297,6 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             stepped: Whether there are steps that times can be given for.
             facts: Other numbers worth showing.
             note: What qualifies the verdict, where it is not the verdict's own note.
-            fields: Other fields of the finding.
         """
         effect = verdict.effect_ms
         saves = verdict.status == "fail" and stepped
@@ -315,3 +325,20 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "saving_ms": verdict.pattern.promise(effect) if saves else None,
         }
         return self.finding(verdict.status, **(own | fields))
+
+
+class Rule(Frozen, frozen=True, eq=True):
+    """One rule.
+
+    Attributes:
+        item: Its name, what it says, and what to change.
+        evaluate: Computes the finding from signals and thresholds alone.
+        reads: The signals that the rule asks for.
+        changes: Says what a failing finding would change about a step, for a replay;
+            None where that follows from its owners, or nothing can be said.
+    """
+
+    item: Item
+    evaluate: Callable[[Signals, Thresholds], Finding]
+    reads: tuple[RunDerivation[Any], ...]
+    changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stepscope.advice.catalogue import catalogue
-
-if TYPE_CHECKING:
-    from stepscope.advice.item import Item
-    from stepscope.advice.rule import Rule
-
-#: Stage → folder of its rules.
-_FOLDERS: Final = (
-    *("trust", "loading", "waiting", "launches", "placement"),
-    *("kernels", "precision", "compilation", "devices", "running"),
-)
+from stepscope.advice.item import Rule
 
 
-def _rule_of(item: Item) -> Rule:
-    """Return the rule of a declared item: its module is named as it is."""
-    name = item.id.replace(".", "_")
-    folder = f"stepscope.advice.rules.{_FOLDERS[item.stage]}"
-    rule: Rule = import_module(f"{folder}.{name}").RULE
-    return rule
-
-
-RULES: Final[tuple[Rule, ...]] = tuple(
-    _rule_of(item)
-    for item in sorted(
+def _rules() -> tuple[Rule, ...]:
+    """Return the rules of the modules that the declared texts name."""
+    items = sorted(
         catalogue().rules.values(), key=lambda item: (item.stage, item.place)
     )
-)
+    modules = dict.fromkeys(item.module for item in items)
+    rules = {
+        rule.item.id: rule
+        for module in modules
+        for rule in vars(import_module(f"stepscope.advice.rules.{module}")).values()
+        if isinstance(rule, Rule)
+    }
+    return tuple(rules[item.id] for item in items)
+
+
+RULES: Final = _rules()

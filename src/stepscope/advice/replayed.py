@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import Limits, Saving
+from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.headline import by_cost
-from stepscope.advice.limited import limits_of
 from stepscope.advice.registry import RULES
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.replaying.change import Gone
-from stepscope.advice.signals.shares import account_signals
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.facts.evidence import Limits, Saving
+from stepscope.derive.facts.replaying.edits import Gone
+from stepscope.derive.facts.replaying.replays import replay_signals
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 #: Findings that are looked at together.
@@ -33,21 +35,45 @@ MOST: Final = 3
 _GO: Final = frozenset({*IDLE_OWNERS, "copy_in"})
 #: A gain in ms that is none.
 _NOTHING: Final = 1e-3
-_NOT_KNOWN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The gain cannot be told by a replay: what would hold a step back after the "
-    "change was not recorded.",
-    remedy="Take the range as a limit that follows from the account.",
-)
-_NO_CHANGE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The gain is not replayed: the change makes another step of it, or hides "
-    "work behind other work, and no recording of this step says what.",
-    remedy="Take the range as a limit that follows from the account.",
-)
+_NOT_KNOWN: Final = shared_texts("judging").reason("gain_not_known")
+_NO_CHANGE: Final = shared_texts("judging").reason("gain_not_replayed")
 _CHANGES: Final = {
     rule.item.id: rule.changes for rule in RULES if rule.changes is not None
 }
+
+
+def limited(finding: Finding, signals: Signals) -> Finding:
+    """Return a finding whose saving is within its limits."""
+    if finding.saving_ms is None:
+        return finding
+    saving = finding.saving_ms.within(limits_of(finding, signals))
+    return msgspec.structs.replace(finding, saving_ms=saving)
+
+
+def limits_of(finding: Finding, signals: Signals) -> Limits:
+    """Return what limits the saving of a finding, as far as the account knows it.
+
+    What a device does stays, except for the owners that the finding is about. A finding
+    that names no owner may be about any of its work.
+    """
+    shares = _shares_of(finding, signals)
+    if shares is None:
+        return Limits(finding.ms_per_step, None)
+    step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
+    staying = set(BUSY_OWNERS).difference(finding.owners)
+    percent = shares.percent(*staying) if finding.owners or finding.topics else 0.0
+    return Limits(finding.ms_per_step, step_ms, step_ms * percent / 100)
+
+
+def _shares_of(finding: Finding, signals: Signals) -> StepShares | None:
+    """Return the account of the device or host that a finding is about."""
+    account = signals.of(account_signals)
+    if isinstance(account, Unavailable) or not finding.devices:
+        return None
+    label = finding.devices[0]
+    return next(
+        (one for one in account.shares if one.label == label and one.window_ps), None
+    )
 
 
 class Together(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,9 +184,6 @@ def together(
     """Replay the costliest findings together, and the first one by itself.
 
     Args:
-        findings: All findings.
-        signals: What the rules read.
-        thresholds: The numbers that verdicts depend on.
         first: Id of the finding that is shown first; null for the costliest.
     """
     ranked = sorted(by_cost(findings), key=lambda one: one.id != first)[:MOST]

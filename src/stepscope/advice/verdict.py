@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.finding import (
-    CauseShare,
-    Pattern,
-    Saving,
-    Severity,
-    Status,
-)
+from stepscope.advice.finding import Pattern, Severity, Status
+from stepscope.derive.facts.evidence import CauseShare, Saving
 from stepscope.derive.judging.effect_status import (
     is_hit,
     mean_interval_ms,
@@ -80,7 +75,6 @@ def pattern_of(effect_ps: Sequence[int], *, every_percent: float) -> Pattern:
     """Describe how an effect is spread over the steps.
 
     Args:
-        effect_ps: The effect of each step.
         every_percent: Share of the steps from which "every" is said.
     """
     count = len(effect_ps)
@@ -99,7 +93,6 @@ def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
     """Return what a step gains if an effect goes that is not that of a verdict.
 
     Args:
-        effect_ps: The effect of each step.
         window_ps: The lengths of these steps.
     """
     pattern = pattern_of(effect_ps, every_percent=0)

@@ -5,7 +5,7 @@ A tool is added by one file and one line in `TOOLS`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import msgspec
 
@@ -13,13 +13,26 @@ from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.results.tool import Tool
 from stepscope.derive.consistency import consistency
 from stepscope.derive.host.tracers import tracers
-from stepscope.derive.profile_data import Reader
+from stepscope.derive.profile_data import ProfileData, Reader
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from stepscope.derive.profile_data import ProfileData, Wanted
+    from stepscope.analysis import (
+        framework_op_stats,
+        inference_profile,
+        input_pipeline_analyzer,
+        kernel_stats,
+        memory_profile,
+        model_views,
+        overview_page,
+        pod_viewer,
+        roofline_model,
+        tf_data_bottleneck_analysis,
+        trace_viewer,
+    )
+    from stepscope.derive.profile_data import Wanted
     from stepscope.unavailable import Unavailable
 
 TOOLS: Final[tuple[Tool, ...]] = (
@@ -87,7 +100,6 @@ def answers(
     """Run several tools as they are without options, side by side if it is worth it.
 
     Args:
-        profile: The run.
         names: Names of the tools; the answers come in this order.
         beside: What else will be read of the run: it is computed meanwhile.
         readers: What else reads the run.
@@ -138,3 +150,75 @@ def analyse(
     profile.prepare(tool.needs)
     run = tool.analyse_as(producer) if producer else tool.analyse
     return remedied(profile, run(profile, chosen))
+
+
+class ProfileWithTools(ProfileData):
+    """A run, everything that follows from its traces, and the tools that look at it.
+
+    Attributes:
+        run: Shown name of the run.
+        traces: Host → its tables.
+    """
+
+    @overload
+    def tool(
+        self, name: Literal["overview_page", "overview"], **options: Any
+    ) -> overview_page.OverviewPageResult | Unavailable: ...
+    @overload
+    def tool(
+        self,
+        name: Literal["input_pipeline_analyzer", "input", "input_pipeline"],
+        **options: Any,
+    ) -> input_pipeline_analyzer.InputPipelineResult | Unavailable: ...
+    @overload
+    def tool(
+        self,
+        name: Literal["framework_op_stats", "ops", "tensorflow_stats"],
+        **options: Any,
+    ) -> framework_op_stats.FrameworkOpStatsResult | Unavailable: ...
+    @overload
+    def tool(
+        self,
+        name: Literal["kernel_stats", "kernels", "gpu_kernel_stats"],
+        **options: Any,
+    ) -> kernel_stats.KernelStatsResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["roofline_model", "roofline"], **options: Any
+    ) -> roofline_model.RooflineModelResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["memory_profile", "memory"], **options: Any
+    ) -> memory_profile.MemoryProfileResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["pod_viewer", "pod"], **options: Any
+    ) -> pod_viewer.PodViewerResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["trace_viewer", "trace", "trace_viewer@"], **options: Any
+    ) -> trace_viewer.TraceViewerResult | Unavailable: ...
+    @overload
+    def tool(
+        self,
+        name: Literal["tf_data_bottleneck_analysis", "tfdata", "tf_data"],
+        **options: Any,
+    ) -> tf_data_bottleneck_analysis.TfDataBottleneckAnalysisResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["inference_profile", "inference"], **options: Any
+    ) -> inference_profile.InferenceProfileResult | Unavailable: ...
+    @overload
+    def tool(
+        self, name: Literal["model_views", "model"], **options: Any
+    ) -> model_views.ModelViewsResult | Unavailable: ...
+    @overload
+    def tool(self, name: str, **options: Any) -> msgspec.Struct | Unavailable: ...
+    def tool(self, name: str, **options: Any) -> msgspec.Struct | Unavailable:
+        """Run a tool, which declares its options; a frozen result, or `Unavailable`.
+
+        Raises:
+            BadUsage: There is no such tool or option, or an option has a value that
+                it cannot have.
+        """
+        return analyse(self, name, options)

@@ -15,7 +15,8 @@ from stepscope.cli import report as reporting
 from stepscope.cli import run as running
 from stepscope.cli.output import text_width
 from stepscope.errors import StepscopeError
-from stepscope.report import to_text
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import FIRST_SECTIONS, report_outline
 from stepscope.report.page import Piece, line, wrapped
 from stepscope.rundir import run_directory
 
@@ -87,11 +88,9 @@ def _program() -> str:
 
 
 def _in_short(logdir: Path) -> list[Line]:
-    return to_text.render(
-        reporting.composed([str(logdir)]),
-        width=text_width(),
-        sections=to_text.FIRST_SECTIONS,
-    )
+    document = reporting.composed([str(logdir)])
+    outline = report_outline(document, sections=FIRST_SECTIONS)
+    return as_text.render(outline, width=text_width())
 
 
 def _what_next(logdir: Path, here: Path, gpu: Path) -> list[Line]:

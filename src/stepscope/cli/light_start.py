@@ -1,9 +1,8 @@
 """What a command that answers and ends leaves out, since nobody gains by it.
 
-Threads for matrices and for small tables, masked arrays, the packages that are
-installed, searches for garbage, giving memory back before the end and at the end, and
-long waits of one thread for another. Threads that could not be had are found before
-polars misses them.
+Threads for matrices and for small tables, searches for garbage, giving memory back
+before the end and at the end, and long waits of one thread for another. Threads that
+could not be had are found before polars misses them.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
-import importlib
 import mmap
 import os
 import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from stepscope.cores import core_count
 from stepscope.errors import BadUsage
@@ -94,9 +93,8 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     sys.setswitchinterval(_TURN_S)
     small = _are_small(paths)
     check_threads(1 if small else None)
-    _no_packages_yet()
     with _no_search_for_cycles(for_good=small):
-        _with_one_thread(_BLAS_THREADS, _start_numpy)
+        _with_one_thread(_BLAS_THREADS, partial(import_module, "numpy"))
         if small:
             _with_one_thread(_TABLE_THREADS, _start_polars)
         yield
@@ -224,7 +222,7 @@ def _keep_freed_memory() -> None:
             mallopt(parameter, value)
 
 
-def _with_one_thread(variable: str, start: Callable[[], None]) -> None:
+def _with_one_thread(variable: str, start: Callable[[], object]) -> None:
     """Start a library that reads the number of its threads; what the user set stands.
 
     Programs that this one starts are not concerned.
@@ -236,52 +234,6 @@ def _with_one_thread(variable: str, start: Callable[[], None]) -> None:
         start()
     finally:
         del os.environ[variable]
-
-
-class _UntilAsked(ModuleType):
-    """Stands for a module until something asks for what this one lacks."""
-
-    def __getattr__(self, name: str) -> Any:
-        # The import puts the module in the place of this one.
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-def _no_packages_yet() -> None:
-    """Put off `importlib.metadata`, with the thirteen modules of `email`: 15 ms.
-
-    polars imports it for a storage format, and asks it for nothing before that is read.
-    """
-    name = "importlib.metadata"
-    if name not in sys.modules:
-        importlib.metadata = sys.modules[name] = _UntilAsked(name)
-
-
-def _masks_when_asked_for() -> ModuleType:
-    """Put off `numpy.ma`: 10 ms.
-
-    numpy and polars ask it of arrays whether they are masked, and for data and mask.
-    Whoever masks an array has imported the module.
-    """
-    import numpy as np  # noqa: PLC0415 - this module must not load it
-
-    found = _UntilAsked("numpy.ma")
-    vars(found).update(
-        is_masked=lambda _: False,
-        isMaskedArray=lambda _: False,
-        nomask=np.False_,
-        getmask=lambda _: np.False_,
-        getdata=lambda array: array,
-    )
-    return found
-
-
-def _start_numpy() -> None:
-    import numpy as np  # noqa: PLC0415 - its import reads the variable
-
-    if "numpy.ma" not in sys.modules:
-        np.ma = _masks_when_asked_for()
 
 
 def _start_polars() -> None:

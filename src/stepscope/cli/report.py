@@ -18,8 +18,9 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import REPORT_FORMS
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.report import to_text
 from stepscope.report.compose import STAGES, compose, explain, judge
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
@@ -99,26 +100,14 @@ def _report(asked: ReportRequest, kept_in: Path | None) -> None:
     answers = None
     if kept_in is not None:
         answers = _kept(asked, kept_in, _measured(profile, document.findings))
-    kept = _kept_outline(kept_in, answers)
     if asked.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - only for this form
 
         beside = _as_json(kept_in, answers)
         deliver(to_json.render_document(document, beside), asked.output)
-    elif asked.form == "markdown":
-        # Only for this form.
-        from stepscope.report.outline import as_markdown  # noqa: PLC0415
-        from stepscope.report.outline.whole import report_outline  # noqa: PLC0415
-
-        outline = (*report_outline(document), *kept)
-        deliver(as_markdown.render(outline), asked.output)
-    else:
-        lines = to_text.render(document, width=text_width())
-        if kept:
-            from stepscope.report.outline import as_text  # noqa: PLC0415 - seldom
-
-            lines += as_text.render(kept, width=text_width())
-        show(lines, asked.output)
+        return
+    outline = (*report_outline(document), *_kept_outline(kept_in, answers))
+    _show_outline(outline, asked)
 
 
 def _compare(asked: ReportRequest, kept_in: Path | None) -> None:
@@ -170,10 +159,10 @@ def _explain(asked: ReportRequest, rule: str) -> None:
 
 
 def _show_outline(outline: Outline, asked: ReportRequest) -> None:
-    # Not for a report of one run.
-    from stepscope.report.outline import as_markdown, as_text  # noqa: PLC0415
-
     if asked.form == "markdown":
+        # Only for this form.
+        from stepscope.report.outline import as_markdown  # noqa: PLC0415
+
         deliver(as_markdown.render(outline), asked.output)
     else:
         show(as_text.render(outline, width=text_width()), asked.output)

@@ -14,7 +14,7 @@ from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import all_spans
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.cli.output import (
     check_free,
     deliver,
@@ -25,17 +25,10 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import SHOW_FORMS
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
-from stepscope.report import (
-    to_csv,
-    to_json,
-    to_parquet,
-    to_pprof,
-    to_table,
-    to_trace_json,
-)
+from stepscope.report import to_json, to_pprof, to_table, to_trace_json
 from stepscope.report.envelope import describe, doubts
+from stepscope.report.exports import render_csv, render_parquet
 from stepscope.report.tables import LIMITS, SUMMARY, choose, name_of_main, tables
-from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
@@ -176,7 +169,7 @@ def _written(
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
         is_csv = request.form == "csv"
-        return to_csv.render(chosen) if is_csv else to_parquet.render(chosen)
+        return render_csv(chosen) if is_csv else render_parquet(chosen)
     return _on_screen(request, profile, result, title, found)
 
 
@@ -211,11 +204,11 @@ def _on_screen(
             width=width,
         )
     if isinstance(result, AnnotationDetailResult) and request.table is None:
-        return text_annotation.render(
+        return text_model.render_annotation(
             result, title=title, others=list(found), width=width
         )
     if isinstance(result, ModelViewsResult) and request.table in (None, *SHOWN):
-        return text_model.render(
+        return text_model.render_view(
             result,
             view=request.table or result.view,
             title=title,

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple, cast
 import click
 from msgspec import inspect
 
-from stepscope.analysis.options.by_tool import OPTIONS
-from stepscope.analysis.results.field_sentences import field_sentences
+from stepscope.analysis.options import OPTIONS
+from stepscope.analysis.results.tool import field_sentences
 
 #: Hosts are chosen by --host, for every tool alike.
 _HOSTS: Final = frozenset({"host", "hosts"})

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.advice.finding import Limits, Saving, Severity
+from stepscope.advice.finding import Severity
+from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.thresholds import Threshold
 from stepscope.unavailable import Unavailable
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-
 _KERNELS: Final = [
     ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
 ]

@@ -3,10 +3,12 @@
 A derivation is a function that is declared by its signature: its parameters, by
 keyword only, are named as tables, as other derivations, or `trace` (the `TraceData`
 itself) and `strings` (its interned texts). A parameter whose annotation ends in
-`| Unavailable` may be absent; without that an `Unavailable` input is the result.
+`| Unavailable` may be absent; without that an `Unavailable` input is the result. What
+is derived from all hosts is declared by a decorator of `run_derivation.py`.
 
-It is added by one file and one line in `DERIVATIONS`. Its module is imported when it is
-first asked for, since most questions need half of them only.
+It is added by one file and one line in `DERIVATIONS`; what rules read, in `FACTS`. Its
+module is imported when it is first asked for, since most questions need half of them
+only.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from importlib import import_module
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import TYPE_CHECKING, Final
 
+from stepscope.derive.run_derivation import RunDerivation
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 class Derivation(Frozen, frozen=True, eq=True):
@@ -122,17 +126,84 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "tracers": "host.tracers",
 }
 
+#: Module → what rules read of it: this holds the interpreter's lock most of the time.
+_FACTS: Final = {
+    "facts.devices.contention": "contention_signals",
+    "facts.devices.device_copies": "copy_signals",
+    "facts.devices.device_fill": "fill_signals compiled_percent",
+    "facts.devices.exchanges": ("communication_signals exchange_signals"),
+    "facts.devices.kernel_limits": "op_roofs measured_work",
+    "facts.devices.kernel_precision": (
+        "narrow_kernels precision_signals checking_kernels finite_checks"
+    ),
+    "facts.devices.kernel_work": "kernel_work",
+    "facts.devices.launching": "launch_signals launches_one_program queue_signals",
+    "facts.devices.moved_data": "moved_data host_moves",
+    "facts.devices.op_sides": "placement_signals ops_on_sides",
+    "facts.devices.set_up": "set_up_signals",
+    "facts.devices.small_work": "small_kernels small_ops",
+    "facts.hosts.batch_fetches": "host_fetches input_signals",
+    "facts.hosts.batch_makers": (
+        "python_elements loader_calls made_elsewhere has_own_threads "
+        "made_in_own_threads"
+    ),
+    "facts.hosts.callbacks": "called_back",
+    "facts.hosts.compilations": "compile_signals",
+    "facts.hosts.eager_ops": "host_eager_ops eager_signals",
+    "facts.hosts.function_runs": "function_runs",
+    "facts.hosts.function_ways": "function_ways rare_functions",
+    "facts.hosts.own_lines": "enclosing_functions",
+    "facts.hosts.pipeline_stages": (
+        "pipeline_signals host_pipelines service_signals slowest_stage"
+    ),
+    "facts.hosts.worker_processes": (
+        "loader_workers machine_cores worker_time op_runs worker_ops"
+    ),
+    "facts.judged_steps": "step_signals unexplained_outside",
+    "facts.memory_use": "memory_signals host_growth kept_growth",
+    "facts.processors": "processor_signals asleep",
+    "facts.program_traits": (
+        "program_traits collected_by_hand host_annotations "
+        "annotation_names blocking_calls anomaly_checks"
+    ),
+    "facts.recording": (
+        "record_grade capture_signals version_signals recorder_signals"
+    ),
+    "facts.replaying.replays": "host_replay replay_signals",
+    "facts.step_shares": "step_shares account_signals",
+    "frameworks": "frameworks_used",
+    "judging.recorded_devices": "device_signals",
+}
+FACTS: Final = {name: it for it, names in _FACTS.items() for name in names.split()}
+_MODULES: Final = {**DERIVATIONS, **FACTS}
+
 
 @cache
 def derivation(name: str) -> Derivation:
-    """Return a derivation, and import it if it is not yet."""
-    module = import_module(f"{__package__}.{DERIVATIONS[name]}")
-    return derivation_of(getattr(module, name))
+    """Return a derivation of each host, and import it if it is not yet."""
+    found = _declared(name)
+    function = found.function if isinstance(found, RunDerivation) else found
+    return derivation_of(function)
+
+
+@cache
+def run_derivation(name: str) -> RunDerivation[Any] | None:
+    """Return a derivation that takes what all hosts have; None for any other name."""
+    found = _declared(name) if name in FACTS else None
+    if isinstance(found, RunDerivation) and found.gather is None:
+        return found
+    return None
+
+
+def _declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
+    module = import_module(f"{__package__}.{_MODULES[name]}")
+    found: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
+    return found
 
 
 def is_derivation(function: Callable[..., object]) -> bool:
     """Return whether a function is the derivation of its name."""
-    module = DERIVATIONS.get(function.__name__)
+    module = _MODULES.get(function.__name__)
     return module is not None and function.__module__ == f"{__package__}.{module}"
 
 

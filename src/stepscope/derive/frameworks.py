@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.host.function_names import function_names
-from stepscope.derive.names.event_kinds import EventFlag, OpCategory, event_kinds
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.run_derivation import OfHosts, known_hosts, of_run
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.profile_data import ProfileData
 
 _NAMES: Final = {
@@ -41,7 +45,14 @@ PLAIN: Final = (_PLAIN,)
 _LEAST_SHARE: Final = 0.2
 
 
-def seen(profile: ProfileData) -> tuple[str, ...]:
+@of_run
+def frameworks_used(
+    *,
+    event_kinds: OfHosts[EventKinds],
+    event_types: OfHosts[pl.DataFrame],
+    environment: OfHosts[pl.DataFrame],
+    profile: ProfileData,
+) -> tuple[str, ...]:
     """Return frameworks with a good part of all distinct ops, most frequent first.
 
     Without ops, those that stepscope recorded; where it recorded none, those of which
@@ -49,10 +60,7 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
     where there are none of these either.
     """
     counts = dict.fromkeys(_NAMES.values(), 0)
-    for host in profile.hosts:
-        kinds = profile.derived(host, event_kinds)
-        if isinstance(kinds, Unavailable):
-            continue
+    for kinds in known_hosts(event_kinds).values():
         if kinds.has(EventFlag.PJIT).any():
             counts["JAX"] += len(kinds.category)
         found = np.bincount(kinds.category, minlength=max(_NAMES) + 1)
@@ -63,7 +71,7 @@ def seen(profile: ProfileData) -> tuple[str, ...]:
     frequent = tuple(
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
-    return frequent or _of_names(profile) or _recorded(profile)
+    return frequent or _of_names(event_types) or _recorded(environment, profile)
 
 
 def of_framework(name: FunctionName) -> bool:
@@ -71,24 +79,22 @@ def of_framework(name: FunctionName) -> bool:
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 
-def _of_names(profile: ProfileData) -> tuple[str, ...]:
-    found = []
-    for host in profile.hosts:
-        types = profile.table(host, "event_types")
-        if isinstance(types, Unavailable):
-            continue
-        found += [
-            framework
-            for framework, pattern in _IN_NAMES.items()
-            if types["name"].str.contains(pattern).any()
-        ]
+def _of_names(event_types: OfHosts[pl.DataFrame]) -> tuple[str, ...]:
+    """Return the frameworks that names of other events speak of, without any op."""
+    found = [
+        framework
+        for types in known_hosts(event_types).values()
+        for framework, pattern in _IN_NAMES.items()
+        if types["name"].str.contains(pattern).any()
+    ]
     return tuple(dict.fromkeys(found))
 
 
-def _recorded(profile: ProfileData) -> tuple[str, ...]:
+def _recorded(
+    environments: OfHosts[pl.DataFrame], profile: ProfileData
+) -> tuple[str, ...]:
     collectors: set[str] = set()
-    for host in profile.hosts:
-        environment = profile.table(host, "environment")
+    for environment in environments.values():
         if isinstance(environment, Unavailable) or not len(environment):
             return ()
         names = environment["collectors"][0]
@@ -103,10 +109,9 @@ def _recorded(profile: ProfileData) -> tuple[str, ...]:
 def _of_functions(profile: ProfileData) -> tuple[str, ...]:
     """Return the frameworks whose functions ran; to import one is not to use it."""
     found: set[str] = set()
-    for host in profile.hosts:
-        names = profile.derived(host, function_names)
-        if isinstance(names, Unavailable):
-            continue
+    # Few programs need this, and it takes long on a large profile.
+    of_hosts = {host: profile.derived(host, function_names) for host in profile.hosts}
+    for names in known_hosts(of_hosts).values():
         for name in names.names.values():
             package = _PACKAGE.search(name.file or "") if name.library else None
             if package is not None and name.function != "<module>":

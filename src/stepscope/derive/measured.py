@@ -23,7 +23,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.patterns import UNNAMED_NAMESPACE, Pattern
-from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
+from stepscope.trace.tables import KERNEL_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernels import Kernels
-
 
 #: Types of template arguments that some tools write before the number.
 _CAST: Final = Pattern(r"(?<=[<,( ])\([A-Za-z_][\w: ]*\)(?=-?\w)")
@@ -65,9 +64,9 @@ class NameForms(NamedTuple):
 
 #: Columns of `kernel_metrics` that have a mean.
 MEASURES: Final = tuple(
-    column.name
-    for column in KERNEL_METRICS.columns
-    if column.null == "not measured" and column.dtype != pl.String()
+    name
+    for name, dtype in KERNEL_METRICS.dtypes_from("duration_ps").items()
+    if dtype != pl.String()
 )
 #: Below this share of the peak neither computing nor memory is what limits a kernel
 #: (NVIDIA's own limit in the section Speed of Light).
@@ -80,7 +79,6 @@ _LIMITS: Final = {
     "block_limit_blocks": "blocks",
 }
 _FULL: Final = 100.0
-
 
 _SHAPE: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
 #: How sure it is that a measured launch is the recorded one; the factors are those of

@@ -20,7 +20,7 @@ from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.op_names import NO_ANNOTATION
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
 from stepscope.trace.device_activity import ACTIVITY_KINDS
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
-
 
 #: The phases. Their positions are the codes of `op_phases`; time is charged in this
 #: order, the unknown phase last.

@@ -6,7 +6,15 @@ from copy import copy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
-from stepscope.derive.derivations import DERIVATIONS, derivation, is_derivation
+from stepscope.derive.derivations import (
+    DERIVATIONS,
+    FACTS,
+    derivation,
+    derivation_of,
+    is_derivation,
+    run_derivation,
+)
+from stepscope.derive.run_derivation import RunDerivation
 from stepscope.derive.schedule import Kept, compute_all, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
@@ -15,20 +23,26 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Self
+    from typing import Any, Self
 
     import polars as pl
 
+    from stepscope.derive.derivations import Derivation
     from stepscope.trace.model import TraceData
 
 _Value = TypeVar("_Value")
 _Of = TypeVarTuple("_Of")
 
-#: A derivation by its function, or a table by its name.
-Wanted: TypeAlias = "Callable[..., object] | str"
+#: A derivation by its function, one of the whole run, or a table by its name.
+Wanted: TypeAlias = "Callable[..., object] | RunDerivation[Any] | str"
+#: What is computed side by side: a value of one host by its name, one of the run, or
+#: what a reader makes of them.
+_Task: TypeAlias = "tuple[str, str] | RunDerivation[Any] | Reader"
 
 #: Inputs that need no computation once the trace is loaded.
 _OF_TRACE: Final = frozenset({"trace", "strings"})
+#: What a derivation of the run asks for to read the run itself.
+_RUN: Final = "profile"
 #: Tables in the order in which they are built side by side with derivations. The large
 #: ones, and those read from them, come last, so that nothing else waits for them.
 _LARGE = (
@@ -93,6 +107,11 @@ class ProfileData:
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
 
+    def of_run(self, wanted: RunDerivation[_Value]) -> _Value:
+        """Return the value of a derivation of the whole run."""
+        key = wanted, self.hosts
+        return cast("_Value", self._kept.get(key, lambda: self._gathered(wanted)))
+
     def kept(self, compute: Callable[[Self, *_Of], _Value], *of: *_Of) -> _Value:
         """Return what several tools work out from derivations, computed once.
 
@@ -126,15 +145,17 @@ class ProfileData:
             wanted: Derivations and tables; their inputs are computed too.
             hosts: Hosts to compute them for; by default all.
         """
-        needed = dict.fromkeys(it for reader in readers for it in reader.needs)
-        names = [_name(one) for one in (*wanted, *needed)]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
             for reader in readers:
                 reader.run()
             return
-        inputs: dict[tuple[str, str] | Reader, set[tuple[str, str]]] = {}
+        wanted = tuple(wanted)
+        waiting = _waiting(wanted, readers)
+        names = [_name(it) for it in wanted if not isinstance(it, RunDerivation)]
+        names += [name for of_hosts, _ in waiting.values() for name in of_hosts]
+        tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:
             missing = self._missing(trace.host, names)
             # The tables of a trace are built one after the other.
@@ -142,19 +163,24 @@ class ProfileData:
             for table, sooner in pairwise(tables[::-1]):
                 missing[table] = [sooner]
             for name, before in missing.items():
-                inputs[trace.host, name] = {(trace.host, one) for one in before}
-        for reader in readers:
-            every = {(trace.host, _name(it)) for trace in traces for it in reader.needs}
-            inputs[reader] = every & inputs.keys()
+                tasks[trace.host, name] = {(trace.host, one) for one in before}
+        for task, (of_hosts, of_run) in waiting.items():
+            every = {(trace.host, name) for trace in traces for name in of_hosts}
+            tasks[task] = {*(every & tasks.keys()), *of_run}
 
-        def compute(key: tuple[str, str] | Reader) -> None:
-            if isinstance(key, Reader):
-                key.run()
+        def compute(task: _Task) -> None:
+            if isinstance(task, Reader):
+                task.run()
+            elif isinstance(task, RunDerivation):
+                self.of_run(task)
             else:
-                host, name = key
+                host, name = task
                 self._input(self.trace(host), name)
 
-        compute_all(inputs, compute, threads=threads, one_by_one=readers)
+        holding_lock = [
+            it for it in tasks if not isinstance(it, tuple) or it[1] in FACTS
+        ]
+        compute_all(tasks, compute, threads=threads, one_by_one=holding_lock)
 
     def select(self, hosts: Iterable[str]) -> Self:
         """Return the run restricted to some hosts; what was derived is kept."""
@@ -170,10 +196,38 @@ class ProfileData:
         return type(self)(self.run, traces)
 
     def _derived(self, trace: TraceData, name: str) -> object:
-        return self._kept.get((trace.host, name), lambda: self._compute(trace, name))
-
-    def _compute(self, trace: TraceData, name: str) -> object:
         found = derivation(name)
+        return self._kept.get((trace.host, name), lambda: self._compute(trace, found))
+
+    def _gathered(self, wanted: RunDerivation[Any]) -> object:
+        """Return the value of the run, from those of its hosts."""
+        found = derivation_of(wanted.function)
+        traces = self.traces.items()
+        if wanted.gather is not None and wanted.name in FACTS:
+            return wanted.gather(
+                {host: self._derived(trace, wanted.name) for host, trace in traces}
+            )
+        if wanted.gather is not None:
+            return wanted.gather(
+                {host: self._compute(trace, found) for host, trace in traces}
+            )
+        arguments: dict[str, object] = {}
+        for name, may_be_absent in found.inputs.items():
+            value = self._input_of_run(name)
+            if isinstance(value, Unavailable) and not may_be_absent:
+                return value
+            arguments[name] = value
+        return wanted.function(**arguments)
+
+    def _input_of_run(self, name: str) -> object:
+        if name == _RUN:
+            return self
+        of_run = run_derivation(name)
+        if of_run is not None:
+            return self.of_run(of_run)
+        return {host: self._input(trace, name) for host, trace in self.traces.items()}
+
+    def _compute(self, trace: TraceData, found: Derivation) -> object:
         arguments: dict[str, object] = {}
         for wanted, may_be_absent in found.inputs.items():
             value = self._input(trace, wanted)
@@ -213,7 +267,39 @@ class ProfileData:
         return found
 
 
-def _name(wanted: Wanted) -> str:
+def _waiting(
+    wanted: Iterable[Wanted], readers: Iterable[Reader]
+) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
+    """Return what values of the run, and readers, need of hosts, and of the run."""
+    found: dict[_Task, tuple[list[str], list[RunDerivation[Any]]]] = {}
+    ahead = [it for it in wanted if isinstance(it, RunDerivation)]
+    for reader in readers:
+        of_run = [it for it in reader.needs if isinstance(it, RunDerivation)]
+        plain = [_name(it) for it in reader.needs if not isinstance(it, RunDerivation)]
+        found[reader] = plain, of_run
+        ahead += of_run
+    while ahead:
+        one = ahead.pop()
+        if one not in found:
+            found[one] = _needs(one)
+            ahead += found[one][1]
+    return found
+
+
+def _needs(wanted: RunDerivation[Any]) -> tuple[list[str], list[RunDerivation[Any]]]:
+    """Return what a value of the run needs of hosts, and of the run."""
+    if wanted.gather is not None and wanted.name in FACTS:
+        return [wanted.name], []
+    given = {_RUN, *_OF_TRACE}
+    names = [it for it in derivation_of(wanted.function).inputs if it not in given]
+    of_run = {name: run_derivation(name) for name in names}
+    return (
+        [name for name, run in of_run.items() if run is None],
+        [run for run in of_run.values() if run is not None],
+    )
+
+
+def _name(wanted: Callable[..., object] | str) -> str:
     """Return the name by which a value is kept.
 
     Raises:

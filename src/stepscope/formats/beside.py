@@ -10,8 +10,7 @@ import msgspec
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
 from stepscope.rundir import shown_name
-from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
-from stepscope.trace.tables import BESIDE
+from stepscope.trace.tables import BESIDE, KERNEL_METRICS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -86,8 +86,6 @@ class HloInstruction(NamedTuple):
 
 
 class _Raw(Frozen, frozen=True, eq=True):
-    """An instruction before names and types are looked up."""
-
     id: int
     name: str
     opcode: str
@@ -188,7 +186,6 @@ class _Resolver:
         )
 
     def _products_of(self, raw: _Raw) -> tuple[_Raw, ...]:
-        """Return the instruction itself, or those in its fusion, that multiply."""
         if _multiplies(raw):
             return (raw,)
         if raw.opcode != "fusion":
@@ -229,7 +226,6 @@ def _multiplies(raw: _Raw) -> bool:
 
 
 def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
-    """Computation and the ids of its instructions in the order of the schedule."""
     for _, entry in fields_of(view):
         if not isinstance(entry, memoryview):
             continue

@@ -17,12 +17,13 @@ from stepscope.errors import BadInput
 from stepscope.formats import sniff
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
-from stepscope.formats.worker_traces import named_after_files, with_worker_runs
 from stepscope.formats.workers import (
     against_one_run,
     distinct_hosts,
     joined_names,
     name_of_all,
+    named_after_files,
+    with_worker_runs,
 )
 from stepscope.rundir import (
     HostFiles,
@@ -178,7 +179,6 @@ def _unfinished(file: Path) -> str | None:
 # A server looks at its log directory again and again.
 @lru_cache(maxsize=4096)
 def _format_of(file: Path, size: int, changed_ns: int) -> str:
-    """Return the format of a file; empty where it is of no known kind."""
     del size, changed_ns  # part of the question: a file that changed is looked at again
     if file.suffix == _DATABASE:
         from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
@@ -260,7 +260,6 @@ def newest_run(given: str | os.PathLike[str]) -> Run:
 
 
 def _named(run: Run) -> Run:
-    """Return the run of one file, its host named as it would be among others."""
     files = run.hosts[0].paths
     formats = _formats_of(files)
     if not _readable(formats):
@@ -315,7 +314,6 @@ def _run_of_group(files: Sequence[Path], format_: str, name: str) -> Run:
 def _recorded_together(
     files: tuple[Path, ...], stamps: tuple[tuple[int, int], ...], format_: str
 ) -> list[tuple[Path, ...]]:
-    """Group files of one format by the runs that they are of."""
     del stamps  # part of the question: a file that changed is looked at again
     for reader in READERS:
         if reader.format == format_ and reader.together is not None and len(files) > 1:
@@ -324,7 +322,6 @@ def _recorded_together(
 
 
 def _hosts_of(files: Sequence[Path], found: str) -> tuple[HostFiles, ...]:
-    """Return files of one format as hosts, named by the format, else by the files."""
     for reader in READERS:
         if reader.format == found and reader.hosts_of is not None:
             return reader.hosts_of(files)

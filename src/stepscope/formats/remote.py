@@ -20,7 +20,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats.file_systems import file_system
-from stepscope.formats.worker_traces import named_after_files, with_worker_runs
+from stepscope.formats.workers import named_after_files, with_worker_runs
 from stepscope.rundir import run_of_file, runs_of_listing
 
 if TYPE_CHECKING:
@@ -125,7 +125,10 @@ class RemoteDirectory:
         Raises:
             BadInput: It cannot be listed, or nothing is there.
         """
-        listed = {Path(self._relative(one.path)): one for one in self._listed()}
+        listed = {
+            Path(it.path.removeprefix(self._top).lstrip("/")): it
+            for it in self._listed()
+        }
         self._files = listed
         if list(listed) == [Path()]:
             # The URL is that of one file.
@@ -188,9 +191,6 @@ class RemoteDirectory:
         if path not in self._files:
             raise FileNotFoundError(2, "is not there any more", f"{self.url}/{path}")
         return self._files[path]
-
-    def _relative(self, path: str) -> str:
-        return path.removeprefix(self._top).lstrip("/")
 
     def _listed(self) -> list[RemoteFile]:
         self._system.invalidate_cache()

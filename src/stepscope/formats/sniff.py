@@ -18,6 +18,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.rundir import PROFILE_WANTED
 from stepscope.xspace.reading.input_file import open_input
+from stepscope.xspace.wire import MalformedMessage, read_varint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -298,8 +299,9 @@ def _of_message(head: bytes) -> str | None:
         return "text_damaged"
     at = 0
     while at < len(head) and head[at] in _SPACE_TAGS:
-        length, begin = _varint(head, at + 1)
-        if begin < 0:
+        try:
+            length, begin = read_varint(head, at + 1)
+        except MalformedMessage:
             return None
         if head[at] == _PLANE:
             return _of_first_message(head, begin, length)
@@ -314,8 +316,8 @@ _SPACE_TAGS: Final = frozenset({0x0A, 0x12, 0x1A, 0x22})
 _PLANE: Final = 0x0A
 #: Tags of XPlane's fields: id 1 (a number), name 2, lines 3, metadata 4 and 5, stats 6.
 _PLANE_ID: Final = 0x08
-_PLANE_NAME: Final = 0x12
-_PLANE_TAGS: Final = frozenset({_PLANE_ID, _PLANE_NAME, 0x1A, 0x22, 0x2A, 0x32})
+_PLANE_NAME: Final = b"\x12"
+_PLANE_TAGS: Final = frozenset({_PLANE_ID, 0x12, 0x1A, 0x22, 0x2A, 0x32})
 
 
 #: A timeline in the form of a message opens with its first process, in the place of a
@@ -327,21 +329,29 @@ def _of_first_message(head: bytes, begin: int, length: int) -> str | None:
     if length == 0 or begin >= len(head):
         return "xspace"
     at = begin
-    if head[at] == _PLANE_ID:
-        _, at = _varint(head, at + 1)
-        # A pprof opens with a pair of numbers, kind and unit, in a message of 4 bytes.
-        if 0 <= at < len(head) and head[at] == 0x10:
-            return "device_memory_profile" if length < 16 else "perfetto"
-    if 0 <= at < len(head) and at < begin + length and head[at] not in _PLANE_TAGS:
+    try:
+        if head[at] == _PLANE_ID:
+            _, at = read_varint(head, at + 1)
+    except MalformedMessage:
+        return "xspace"
+    # A pprof opens with a pair of numbers, kind and unit, in a message of 4 bytes.
+    if at > begin and head[at : at + 1] == b"\x10":
+        return "device_memory_profile" if length < 16 else "perfetto"
+    if at < min(len(head), begin + length) and head[at] not in _PLANE_TAGS:
         return None
-    if 0 <= at < len(head) and head[at] == _PLANE_NAME:
-        size, at = _varint(head, at + 1)
-        name = head[at : at + min(size, 64)] if at >= 0 else b"\0"
-        if _PROCESS_OF_MESSAGE.match(name):
-            return "xla_trace"
-        if any(byte < 0x20 for byte in name):
-            return None
-    return "xspace"
+    is_name = head[at : at + 1] == _PLANE_NAME
+    return _of_plane_name(head, at + 1) if is_name else "xspace"
+
+
+def _of_plane_name(head: bytes, at: int) -> str | None:
+    try:
+        size, at = read_varint(head, at)
+    except MalformedMessage:
+        return None
+    name = head[at : at + min(size, 64)]
+    if _PROCESS_OF_MESSAGE.match(name):
+        return "xla_trace"
+    return None if any(byte < 0x20 for byte in name) else "xspace"
 
 
 def _is_damaged_text(head: bytes) -> bool:
@@ -354,16 +364,3 @@ def _is_damaged_text(head: bytes) -> bool:
     # A text with a few damaged letters has no control characters.
     has_control = any(character in text for character in "\0\x01\x02\x08")
     return has_control and text.count("\ufffd") > len(text) * _MUCH_REPLACED
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and the place after it; -1 as the place if it is broken."""
-    value = 0
-    for count in range(10):
-        if at + count >= len(data):
-            return 0, -1
-        byte = data[at + count]
-        value |= (byte & 0x7F) << (7 * count)
-        if byte < 0x80:
-            return value, at + count + 1
-    return 0, -1

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.trace.allocations import ALLOCATIONS
+from stepscope.formats.assemble import as_declared
+from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,16 +60,10 @@ def allocation_rows(
         # The one who frees a block is not the one who asked for it.
         op=pl.when(size > 0).then("asked_by"),
     )
-    return frame.select(
-        pl.col(column).cast(dtype)
-        if column in frame.columns
-        else pl.lit(None, dtype).alias(column)
-        for column, dtype in ALLOCATIONS.dtypes().items()
-    )
+    return as_declared(frame, ALLOCATIONS.dtypes())
 
 
 def _allocator() -> pl.Expr:
-    """`cpu`, `cuda:0`: the device as a program writes it."""
     number = pl.col("device_type")
     kind = number.replace_strict(_DEVICE_TYPES, default=None, return_dtype=pl.String)
     kind = pl.coalesce(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import ModuleType, TracebackType
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.capture.ground.run import Run
     from stepscope.derive.model.view_names import View
     from stepscope.profiler.views import Advice, ModelView

@@ -14,8 +14,10 @@ from stepscope.derive.model.charges import VARIABLE
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
-from stepscope.report import to_pprof, to_table, to_text
+from stepscope.report import to_pprof, to_table
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text, wrapped
 from stepscope.report.text import model as text_model
 from stepscope.unavailable import Unavailable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.model.view_names import View
 
 #: A choice of names that chooses all.
@@ -251,7 +253,7 @@ def view_of(
     notes = (*wanted.notes, *_fewer(result, wanted.options))
     title = f"{view} view · {name} · {', '.join(profile.hosts)}"
     if isinstance(result, ModelViewsResult):
-        text = text_model.render(
+        text = text_model.render_view(
             result, view=view, title=title, others=VIEWS, width=_width()
         )
     else:
@@ -283,7 +285,7 @@ def advice_on(
     """
     notes = checkers_noted(options)
     document = compose(profile, _Silent())
-    text = plain_text(to_text.render(document, width=_width()))
+    text = plain_text(as_text.render(report_outline(document), width=_width()))
     return Advice(_noted(text, notes), document.findings, notes)
 
 

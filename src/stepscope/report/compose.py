@@ -8,32 +8,33 @@ import msgspec
 
 from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
-from stepscope.advice.engine import evaluate, readers_of, signals_of
+from stepscope.advice.engine import evaluate, signals_of
 from stepscope.advice.headline import lead
 from stepscope.advice.replayed import together
-from stepscope.advice.signals.device import device_signals
-from stepscope.analysis.model_views.top_annotations import top_annotations
+from stepscope.analysis.model_views.annotation_rows import top_annotations
 from stepscope.analysis.ops.hardware import hardware
 from stepscope.analysis.results.remedied import recorder_of, remedied
 from stepscope.analysis.tools import answers
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
 from stepscope.report.envelope import describe, doubts
-from stepscope.report.words.headline import first_sentence
-from stepscope.report.words.measured import measured_sentence
-from stepscope.report.words.memory import peak_sentence
+from stepscope.report.words.headline import (
+    first_sentence,
+    measured_sentence,
+    peak_sentence,
+)
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.explanation import Explanation
     from stepscope.advice.finding import Finding, Recorder
-    from stepscope.advice.headline import Lead
     from stepscope.advice.replayed import Together
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
 
@@ -73,17 +74,14 @@ class Judgement(Frozen, frozen=True, eq=True):
 def compose(profile: ProfileData, shown: Stages) -> Document:
     """Run each tool of a report once, and every rule."""
     shown.stage("Working out")
-    signals = signals_of(profile, THRESHOLDS)
     found = answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
-        # Without threads nothing is gained by working out what no rule may ask for.
-        readers=readers_of(signals) if profile.is_worth_threads else (),
         begun=lambda tool: shown.stage(tool.title),
     )
     shown.stage("Findings")
-    judged = _judged(profile, signals)
+    judged = _judged(profile, signals_of(profile))
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
@@ -96,7 +94,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
         not_understood=_not_understood(profile),
-        frameworks=seen(profile),
+        frameworks=profile.of_run(frameworks_used),
         recorder=recorder_of(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
@@ -126,7 +124,7 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
     from stepscope.advice.explanation import explanation  # noqa: PLC0415
 
     profile.prepare(OF_RULES)
-    signals = signals_of(profile, THRESHOLDS)
+    signals = signals_of(profile)
     found = _found(profile, signals)
     return explanation(profile, rule, found, signals)
 
@@ -134,14 +132,19 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
 def judge(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
     profile.prepare(OF_RULES)
-    return _judged(profile, signals_of(profile, THRESHOLDS))
+    return _judged(profile, signals_of(profile))
 
 
 def _judged(profile: ProfileData, signals: Signals) -> Judgement:
     found = _found(profile, signals)
     said = lead(found, signals, THRESHOLDS)
     return Judgement(
-        headline=_headline(said, found),
+        headline=Headline(
+            text=first_sentence(said, found),
+            owner=said.owner,
+            percent=said.percent,
+            finding=said.finding,
+        ),
         findings=found,
         together=together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
@@ -165,15 +168,6 @@ def _fitted(finding: Finding, *, by_nsight: bool) -> Finding:
     if len(actions) == len(finding.actions):
         return finding
     return msgspec.structs.replace(finding, actions=actions)
-
-
-def _headline(said: Lead, findings: tuple[Finding, ...]) -> Headline:
-    return Headline(
-        text=first_sentence(said, findings),
-        owner=said.owner,
-        percent=said.percent,
-        finding=said.finding,
-    )
 
 
 def _not_understood(profile: ProfileData) -> Unavailable | None:

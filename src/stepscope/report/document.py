@@ -14,7 +14,7 @@ from stepscope.analysis.inference_profile import InferenceProfileResult
 from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
 from stepscope.analysis.kernel_stats import KernelStatsResult
 from stepscope.analysis.memory_profile import MemoryProfileResult
-from stepscope.analysis.model_views.top_annotations import TopAnnotation
+from stepscope.analysis.model_views.annotation_rows import TopAnnotation
 from stepscope.analysis.ops.hardware import Hardware
 from stepscope.analysis.overview_page import OverviewPageResult
 from stepscope.analysis.tf_data_bottleneck_analysis import (
@@ -58,13 +58,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         profile: Run, hosts and devices that the numbers come from.
-        overview: Result of `overview_page`, or why there is none.
-        ops: Result of `framework_op_stats`, or why there is none.
-        kernels: Result of `kernel_stats`, or why there is none.
-        input_pipeline: Result of `input_pipeline_analyzer`, or why there is none.
-        memory: Result of `memory_profile`, or why there is none.
-        tf_data: Result of `tf_data_bottleneck_analysis`, or why there is none.
-        inference: Result of `inference_profile`, or why there is none.
+        overview, ops, kernels, input_pipeline, memory, tf_data, inference: The result
+            of the tool that `REPORTED` names for the field, or why there is none.
         headline: What is said first.
         findings: The findings in the order in which to act on them.
         together: What the costliest findings gain together, and what holds a step

@@ -11,7 +11,6 @@ from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.trace.quality import QualityNote
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,16 +134,13 @@ def _devices(profile: ProfileData, host: str) -> list[Device]:
 
 def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
     """Return all rows of `quality`, and the doubts of the derivations."""
-    return tuple(
-        Doubt(host=host, **msgspec.structs.asdict(note))
-        for host in profile.hosts
-        for note in (*profile.trace(host).quality_notes(), *_noticed(profile, host))
-    )
-
-
-def _noticed(profile: ProfileData, host: str) -> tuple[QualityNote, ...]:
-    notes = profile.derived(host, consistency)
-    return () if isinstance(notes, Unavailable) else notes
+    found: list[Doubt] = []
+    for host in profile.hosts:
+        noticed = profile.derived(host, consistency)
+        notes = [*profile.trace(host).quality_notes()]
+        notes += () if isinstance(noticed, Unavailable) else noticed
+        found += (Doubt(host=host, **msgspec.structs.asdict(note)) for note in notes)
+    return tuple(found)
 
 
 def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:

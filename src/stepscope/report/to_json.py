@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.analysis.results.walk import fields_of
 from stepscope.report.envelope import Envelope, doubts_of
+from stepscope.report.outline.comparison import check_words, explaining, verdict
+from stepscope.report.outline.gaps import gap_words
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain, plain_fields
-from stepscope.report.words.comparison import check_words, explaining, verdict
-from stepscope.report.words.gaps import gap_words
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.report.page import Piece, line, plain_text, table, wrapped
+from stepscope.report.page import Piece, cut, line, plain_text, table, wrapped
 from stepscope.report.tables import flat
 from stepscope.report.words.names import CODE_WORDS
-from stepscope.report.words.reasons import reasons
+from stepscope.report.words.pages import reason_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,10 @@ def render(
     lines += _body(shown.select(names), width)
     left = [name for name in widened.columns if name not in names]
     lines += _left_out(widened.height, left, others, width, hint=hint)
-    lines += reasons(missing, width)
+    if missing:
+        lines.append(line())
+    for reason in reason_sentences(missing):
+        lines += wrapped(reason, width, indent=2)
     return plain_text(lines)
 
 
@@ -135,7 +138,7 @@ def _body(frame: pl.DataFrame, width: int) -> list[Line]:
     for at in texts:
         if at != longest:
             limit = max(len(frame.columns[at]), _NARROWEST_TEXT)
-            columns[at] = [_short(cell, limit) for cell in columns[at]]
+            columns[at] = [cut(cell, limit) for cell in columns[at]]
     return table(
         frame.columns,
         list(zip(*columns, strict=True)),
@@ -143,10 +146,6 @@ def _body(frame: pl.DataFrame, width: int) -> list[Line]:
         width=width,
         stretch=longest,
     )
-
-
-def _short(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
 def _left_out(

@@ -7,14 +7,14 @@ object has the fields of every tool's answer and also `displayTimeUnit` and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from stepscope.analysis.trace_viewer.arguments import INTEGER, REAL, TEXT, UNSIGNED
-from stepscope.report.plain import EXACT_INTEGER
+from stepscope.report.plain import EXACT_INTEGER, plain
 from stepscope.report.to_json import plain_envelope
 
 if TYPE_CHECKING:
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.analysis.timeline.counters import CounterTile
+    from stepscope.analysis.timeline.flows import TrackFlows
+    from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
-    from stepscope.analysis.trace_viewer.processes import HostTrace
+    from stepscope.analysis.trace_viewer.viewer import HostTrace
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
@@ -234,7 +237,6 @@ def _reals(values: NDArray[np.int64]) -> pl.Series:
 
 
 def _escaped(texts: Iterable[str | None]) -> pl.Series:
-    """Write each text as JSON."""
     return pl.Series(
         [msgspec.json.encode(text or "").decode() for text in texts], dtype=pl.String
     )
@@ -268,3 +270,85 @@ def _named(what: str, process: int, thread: int, args: dict[str, str | int]) -> 
     return msgspec.json.encode(
         {"ph": "M", "pid": process, "tid": thread, "name": what, "args": args}
     )
+
+
+#: Numbers that name a span and where it is drawn.
+_PLACES: Final[dict[str, pl.DataType]] = {
+    "track": pl.Int32(),
+    "row": pl.Int32(),
+    "item": pl.Float64(),
+}
+#: Columns of slices that are sent as reals. These hold whole numbers, exactly up to
+#: 2^53: a browser has no other numbers of that size.
+_REALS: Final = pl.col("start_ps", "end_ps", "busy_ps", "count", "item", "first").cast(
+    pl.Float64
+)
+
+
+class TraceFrame(NamedTuple):
+    """A frame to be encoded.
+
+    Attributes:
+        columns: Numbers, in the integer and float types that are sent, and texts.
+        meta: Entries of the frame's header, made of JSON's values.
+    """
+
+    columns: pl.DataFrame
+    meta: dict[str, Plain]
+
+
+def slice_frame(tile: Tiles) -> TraceFrame:
+    """Make the frame of one tile of some tracks."""
+    return TraceFrame(
+        tile.slices.with_columns(_REALS),
+        {
+            "kind": "slices",
+            "host": tile.host,
+            "tracks": list(tile.tracks),
+            **_window(tile.begin_ps, tile.end_ps),
+            "bucket_ps": plain(tile.bucket_ps),
+            "categories": plain(tile.categories),
+        },
+    )
+
+
+def flow_frame(arrows: TrackFlows) -> TraceFrame:
+    """Make the frame of a window's arrows."""
+    columns = arrows.flows.select(
+        *(pl.col(f"launch_{name}").cast(dtype) for name, dtype in _PLACES.items()),
+        pl.col("launch_end_ps").cast(pl.Float64),
+        *(pl.col(f"device_{name}").cast(dtype) for name, dtype in _PLACES.items()),
+        pl.col("device_start_ps").cast(pl.Float64),
+        pl.col("correlation"),
+    )
+    return TraceFrame(
+        columns,
+        {
+            "kind": "flows",
+            "host": arrows.host,
+            **_window(arrows.begin_ps, arrows.end_ps),
+            "count": arrows.count,
+            "left_out": arrows.left_out,
+        },
+    )
+
+
+def counter_frame(tile: CounterTile) -> TraceFrame:
+    """Make the frame of one window of some counters."""
+    return TraceFrame(
+        tile.samples.with_columns(pl.col("start_ps", "count").cast(pl.Float64)),
+        {
+            "kind": "counters",
+            "host": tile.host,
+            "tracks": [
+                {"track": track, "name": name, "unit": unit}
+                for track, name, unit in tile.curves
+            ],
+            **_window(tile.begin_ps, tile.end_ps),
+            "bucket_ps": plain(tile.bucket_ps),
+        },
+    )
+
+
+def _window(begin_ps: int, end_ps: int) -> dict[str, Plain]:
+    return {"begin_ps": plain(begin_ps), "end_ps": plain(end_ps)}

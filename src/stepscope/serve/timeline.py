@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.analysis.timeline.instances import SoughtKernel
-from stepscope.analysis.timeline.search import Direction
+from stepscope.analysis.timeline.search import Direction, SoughtKernel
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import FARTHEST, JSON, Asked, Route
 from stepscope.serve.runs import timeline as answers
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
-    from stepscope.analysis.timeline.instances import Side
+    from stepscope.analysis.timeline.search import Side
     from stepscope.serve.runs.opened import Opened
 
 _COLUMNS: Final = "application/octet-stream"

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from stepscope.trace.schema import NEVER, Column, TableSchema
+from stepscope.trace.tables import QUALITY
 
 #: Kind of the doubt whether the program used a listed device that left no record.
 DEVICE_IN_DOUBT: Final = "device_in_doubt"
@@ -16,29 +16,7 @@ DEVICE_CALLED: Final = "device_called"
 #: Kind of the note that the program ended before its first step.
 ENDED_EARLY: Final = "ended_early"
 
-SEVERITIES: Final = pl.Enum(["info", "warning", "error"])
-
-QUALITY: Final = TableSchema(
-    "quality",
-    "one kind of doubt about the recording",
-    "gravest first",
-    (
-        Column("kind", pl.String(), "", NEVER, "Stable name of the kind of doubt."),
-        Column(
-            "severity", SEVERITIES, "", NEVER, "How much the doubt may change results."
-        ),
-        Column("count", pl.Int64(), "", "not countable", "Number of cases."),
-        Column("scope", pl.String(), "", NEVER, "File, plane or track concerned."),
-        Column("message", pl.String(), "", NEVER, "What is in doubt, in one sentence."),
-        Column(
-            "remedy",
-            pl.String(),
-            "",
-            "nothing to do",
-            "What to do differently when recording.",
-        ),
-    ),
-)
+_SEVERITIES: Final = QUALITY.categories("severity").categories
 
 
 class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +24,7 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     severity: str
-    scope: str
+    scope: str = "file"
     message: str
     count: int | None = None
     remedy: str | None = None
@@ -54,7 +32,7 @@ class QualityNote(msgspec.Struct, frozen=True, kw_only=True):
 
 def notes_frame(notes: tuple[QualityNote, ...]) -> pl.DataFrame:
     """Turn notes into the declared frame, gravest first."""
-    order = {severity: rank for rank, severity in enumerate(SEVERITIES.categories)}
+    order = {severity: rank for rank, severity in enumerate(_SEVERITIES)}
     ranked = sorted(notes, key=lambda note: -order[note.severity])
     return pl.DataFrame(
         [msgspec.structs.asdict(note) for note in ranked],

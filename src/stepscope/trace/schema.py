@@ -1,20 +1,31 @@
-"""How a table is declared: each column's type, unit, null meaning and one sentence.
+"""How tables are declared: in Markdown, one row a column, beside what fills them.
 
-The declarations are data. The docs page of the tables is generated from them, and
-`check` proves that a reader filled a table as declared.
+The declarations are data: the docs pages and the page's definitions are generated from
+them, and `check` proves that a frame is as declared.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import dropwhile
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 #: The null meaning of a column that never holds null.
 NEVER: Final = ""
+#: What a file says of such a column.
+_NEVER_NULL: Final = "never null"
+#: The section of a file whose columns several of its tables have.
+_SHARED: Final = "Shared columns"
+_NOTHING_SHARED: Final[Mapping[str, Column]] = MappingProxyType({})
 
 
 class Column(Frozen, frozen=True, eq=True):
@@ -46,6 +57,84 @@ class TableSchema(Frozen, frozen=True, eq=True):
     def dtypes(self) -> dict[str, pl.DataType]:
         """Return column name → polars type, in declared order."""
         return {column.name: column.dtype for column in self.columns}
+
+    def dtypes_from(self, first: str) -> dict[str, pl.DataType]:
+        """Return column name → polars type of a column and of all after it."""
+        return dict(dropwhile(lambda item: item[0] != first, self.dtypes().items()))
+
+    def cast_columns(self) -> list[pl.Expr]:
+        """Return expressions that select the columns of a frame, in order and type."""
+        return [pl.col(column.name).cast(column.dtype) for column in self.columns]
+
+    def categories(self, column: str) -> pl.Enum:
+        """Return the type of a column that holds one of a few names."""
+        dtype = self.dtypes()[column]
+        if not isinstance(dtype, pl.Enum):
+            raise TypeError(f"{self.name}.{column} is {dtype}, not an Enum")
+        return dtype
+
+
+def read_tables(
+    path: Path, shared: Mapping[str, Column] = _NOTHING_SHARED
+) -> dict[str, TableSchema]:
+    """Return the tables that a file declares, by name.
+
+    A section is a table: what a row is, the order of rows, and a row for each column. A
+    row that holds a name only is the column of this name among those that the file's
+    tables share, else in `shared`.
+
+    Raises:
+        ValueError: The file declares a table or a column twice, or a row is incomplete.
+    """
+    known = dict(shared)
+    tables: dict[str, TableSchema] = {}
+    for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
+        name, _, text = section.partition("\n")
+        if name in tables:
+            raise ValueError(f"{path}: {name} is declared twice")
+        columns = read_columns(text, known)
+        if name == _SHARED:
+            known |= columns
+            continue
+        head = text.strip().partition("\n")[0].removeprefix("A row is ")
+        row, _, order = head.removesuffix(".").partition(". Order: ")
+        tables[name] = TableSchema(name, row, order, tuple(columns.values()))
+    return tables
+
+
+def read_columns(text: str, known: Mapping[str, Column]) -> dict[str, Column]:
+    """Return the columns that the rows of one Markdown table declare, by name."""
+    columns: dict[str, Column] = {}
+    for name, *cells in read_rows(text):
+        if name in columns:
+            raise ValueError(f"the column {name} is declared twice")
+        if not cells:
+            columns[name] = known[name]
+            continue
+        dtype, unit, null, about = cells
+        meaning = NEVER if null == _NEVER_NULL else null
+        columns[name] = Column(name, _dtype(dtype), unit, meaning, about)
+    return columns
+
+
+def read_rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of each row of a Markdown table."""
+    _, _, body = text.partition("\n|---")
+    for line in body.splitlines()[1:]:
+        if line.startswith("|"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@cache
+def _dtype(text: str) -> pl.DataType:
+    """Return the type of a name as in `Int64`, `List(String)` or `Enum(one, other)`."""
+    name, _, inside = text.removesuffix(")").partition("(")
+    if name == "List":
+        return pl.List(_dtype(inside))
+    if name == "Enum":
+        return pl.Enum(inside.split(", "))
+    dtype: pl.DataType = getattr(pl, name)()
+    return dtype
 
 
 def check(schema: TableSchema, frame: pl.DataFrame) -> list[str]:

@@ -27,11 +27,10 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from stepscope.advice.finding import Finding
     from stepscope.report.document import Document
-    from stepscope.rundir import Run
 
 
 def log_to(
@@ -54,7 +53,8 @@ def log_to(
     found = newest_run(logdir)
     document = compose(open_found(found), _Silent())
     with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
-        files = (*_traces(found), *_reports(document, Path(folder)))
+        traces = [path for host in found.hosts for path in host.paths]
+        files = (*traces, *_reports(document, Path(folder)))
         logged = Logged(found.name, numbers(document), finding_rows(document), files)
         log(run, logged, step=step)
     return logged
@@ -69,10 +69,6 @@ def _tracker(run: object) -> Callable[..., None]:
         f"a {type(run).__name__} is no run of a tracker; give wandb.run or "
         "mlflow.active_run() of a run that has begun."
     )
-
-
-def _traces(found: Run) -> Sequence[Path]:
-    return [path for host in found.hosts for path in host.paths]
 
 
 def _reports(document: Document, folder: Path) -> tuple[Path, ...]:

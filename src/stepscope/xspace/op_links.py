@@ -1,4 +1,7 @@
-"""Which op something belongs to: by an id that both carry, or by what holds it."""
+"""Which op something belongs to, and how the shapes of its operands are written.
+
+By an id that both carry, or by what holds it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,50 @@ import numpy as np
 from stepscope._core import nesting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
 #: Records of a framework that carry what an op was asked to do. They have the category
 #: of ops and do no work: what they enclose is the work of the op around them.
 BOOKKEEPING: Final = frozenset({"record_param_comms"})
-
 _STACK: Final = 2
+
+
+def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | None:
+    """`c10::Half[128,64], float[64]` for the operands that have dimensions.
+
+    Scalars are left out: the type of a factor says nothing about that of the tensors.
+
+    Args:
+        sizes: A list of sizes per operand; of a list of tensors a list of such lists.
+        types: A text per operand.
+
+    Returns:
+        None where no operand has both.
+    """
+    parts = [
+        f"{name}[{','.join(map(str, size))}]"
+        for operand, name in zip(sizes, types, strict=False)
+        if isinstance(name, str) and name
+        for size in _tensors(operand)
+    ]
+    return ", ".join(parts) or None
+
+
+def _tensors(operand: object) -> Iterator[list[int]]:
+    if not isinstance(operand, list) or not operand:
+        return
+    if all(isinstance(it, int) for it in operand):
+        yield operand
+        return
+    for inner in operand:
+        if (
+            isinstance(inner, list)
+            and inner
+            and all(isinstance(it, int) for it in inner)
+        ):
+            yield inner
 
 
 def last_with_id(

@@ -1,4 +1,9 @@
-"""Fields of a serialized protobuf message, every length checked, for small messages."""
+"""Fields of a serialized protobuf message, every length checked, for small messages.
+
+As in the kernels (`_core/_fields.py`), these break the format: a number of more than
+ten bytes, a length beyond the message, field number 0 or one of more than 29 bits, a
+group or another wire type that does not exist. Bits beyond the 64th are dropped.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,34 @@ _VARINT: Final = 0
 _FIXED64: Final = 1
 _LENGTH: Final = 2
 _FIXED32: Final = 5
+#: A number has at most so many bytes.
+_MOST_BYTES: Final = 10
+#: No field has this number or a larger one.
+_FIELDS: Final = 2**29
 #: Largest number that is written in one byte.
 _LAST_OF_ONE_BYTE: Final = 0x7F
 
 
 class MalformedMessage(Exception):
-    """A length or a number runs beyond its message."""
+    """A message breaks the wire format."""
+
+
+def read_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place after it.
+
+    Raises:
+        MalformedMessage: There is none.
+    """
+    value = shift = 0
+    end = min(len(message), at + _MOST_BYTES)
+    while at < end:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte <= _LAST_OF_ONE_BYTE:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, at
+        shift += 7
+    raise MalformedMessage
 
 
 def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
@@ -25,7 +52,7 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
     Fields of fixed width are passed over.
 
     Raises:
-        MalformedMessage: A length or a number runs beyond the message.
+        MalformedMessage: The message breaks the wire format.
     """
     view = memoryview(message)
     at, end = 0, len(view)
@@ -34,20 +61,22 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
         tag = view[at]
         at += 1
         if tag > _LAST_OF_ONE_BYTE:
-            tag, at = _varint(view, at - 1)
-        wire = tag & 7
+            tag, at = read_varint(view, at - 1)
+        field, wire = tag >> 3, tag & 7
+        if not 0 < field < _FIELDS:
+            raise MalformedMessage
         if wire == _VARINT:
-            value, at = _varint(view, at)
-            yield tag >> 3, value
+            value, at = read_varint(view, at)
+            yield field, value
         elif wire == _LENGTH:
             if at < end and view[at] <= _LAST_OF_ONE_BYTE:
                 length = view[at]
                 at += 1
             else:
-                length, at = _varint(view, at)
+                length, at = read_varint(view, at)
             if length > end - at:
                 raise MalformedMessage
-            yield tag >> 3, view[at : at + length]
+            yield field, view[at : at + length]
             at += length
         elif wire in (_FIXED64, _FIXED32):
             at += 8 if wire == _FIXED64 else 4
@@ -71,7 +100,7 @@ def packed(value: int | memoryview) -> list[int]:
     numbers = []
     at = 0
     while at < len(value):
-        number, at = _varint(value, at)
+        number, at = read_varint(value, at)
         numbers.append(number)
     return numbers
 
@@ -79,16 +108,3 @@ def packed(value: int | memoryview) -> list[int]:
 def text_of(value: int | memoryview) -> str:
     """Return the text of a sized field; what is not UTF-8 is replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    end = len(view)
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = view[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, at
-        shift += 7
-    raise MalformedMessage

@@ -11,7 +11,7 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.analysis.compat_tensorflow.steps import CompatStep, compat_steps
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import framework_op_stats
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult, Options
-from stepscope.analysis.framework_op_stats.columns import OP_ROWS
+from stepscope.analysis.framework_op_stats.result import OP_ROWS
 from stepscope.derive.profile_data import ProfileData
 from stepscope.errors import BadUsage
 from stepscope.formats.opening import read

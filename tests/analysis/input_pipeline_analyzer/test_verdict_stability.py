@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.formats.opening import open_hosts
 
 if TYPE_CHECKING:

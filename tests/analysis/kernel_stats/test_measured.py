@@ -9,11 +9,11 @@ from tests.support.traces.measured import kernel_metrics
 from stepscope.analysis import kernel_stats
 from stepscope.analysis.kernel_stats import KernelStatsResult, Options
 from stepscope.analysis.kernel_stats.measured import MEASURED_COLUMNS
-from stepscope.trace.measured.kernel_metrics import KERNEL_RULE_RESULTS
+from stepscope.trace.tables import KERNEL_RULE_RESULTS
 
 GPU = "gpu:0/7(Compute)"
 DETAILS = "regs:32 static_shared:0 dynamic_shared:0 grid:8,1,1 block:64,1,1"
-NAMES = [column.name for column in MEASURED_COLUMNS]
+NAMES = list(MEASURED_COLUMNS)
 RECORDED = [
     (GPU, "gemm", 0, 9, {"tf_op": "a:A", "kernel_details": DETAILS}),
     (GPU, "add", 20, 5, {"tf_op": "b:B", "kernel_details": DETAILS}),

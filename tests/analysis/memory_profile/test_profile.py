@@ -21,8 +21,7 @@ from stepscope.analysis.memory_profile.memory import MemoryWarning
 from stepscope.analysis.memory_profile.rows import BEFORE, LOST, STACK
 from stepscope.errors import BadUsage
 from stepscope.report.plain import plain
-from stepscope.trace.allocations import ALLOCATIONS
-from stepscope.trace.tables import TABLES
+from stepscope.trace.tables import ALLOCATIONS, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

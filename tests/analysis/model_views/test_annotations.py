@@ -18,8 +18,10 @@ from stepscope.analysis.model_views import (
     ModelViewsResult,
     Options,
 )
-from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
-from stepscope.analysis.model_views.top_annotations import top_annotations
+from stepscope.analysis.model_views.annotation_rows import (
+    ANNOTATION_ROWS,
+    top_annotations,
+)
 from stepscope.errors import BadUsage
 from stepscope.trace.schema import check
 from stepscope.unavailable import Unavailable

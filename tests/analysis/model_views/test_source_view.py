@@ -11,8 +11,8 @@ from tests.support.traces import blueprint
 import stepscope
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.columns import SOURCE_ROWS
-from stepscope.report.text.model import render
+from stepscope.analysis.model_views.source_rows import SOURCE_ROWS
+from stepscope.report.text.model import render_view
 from stepscope.trace.schema import check
 from stepscope.unavailable import Unavailable
 
@@ -97,7 +97,7 @@ def test_what_no_line_is_known_of_comes_last_and_is_explained() -> None:
 
 
 def test_a_page_says_what_the_line_of_a_function_means() -> None:
-    text = render(
+    text = render_view(
         analysed(blueprint.trace(STEPS)),
         view="source",
         title="Model views",
@@ -123,7 +123,7 @@ SEEN: list[blueprint.Line] = [
 
 
 def shown(result: ModelViewsResult) -> str:
-    text = render(result, view="source", title="Views", others=("op",), width=100)
+    text = render_view(result, view="source", title="Views", others=("op",), width=100)
     return " ".join(text.split())
 
 

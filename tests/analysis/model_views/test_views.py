@@ -13,12 +13,10 @@ from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.columns import VIEW_ROWS
+from stepscope.analysis.model_views.rows import VIEW_ROWS
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.errors import BadUsage
-from stepscope.trace.hlo_ops import HLO_OPS
-from stepscope.trace.parameters import PARAMETERS
-from stepscope.trace.tables import TABLES
+from stepscope.trace.tables import HLO_OPS, PARAMETERS, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from tests.support.traces import blueprint
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.analysis.profile import ProfileWithTools
-from stepscope.trace.parameters import PARAMETERS
-from stepscope.trace.tables import TABLES
+from stepscope.analysis.tools import ProfileWithTools
+from stepscope.trace.tables import PARAMETERS, TABLES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import stepscope as ss
 from stepscope.analysis import overview_page, pod_viewer
 from stepscope.analysis.pod_viewer import Options, PodViewerResult
 from stepscope.analysis.pod_viewer.comparison import WorkerName
-from stepscope.analysis.results.null_fields import null_paths
+from stepscope.analysis.results.tables import null_paths
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
 from stepscope.report.tables import choose, flat, tables
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.analysis.pod_viewer.workers import Worker
+    from stepscope.analysis.pod_viewer.result import Worker
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 

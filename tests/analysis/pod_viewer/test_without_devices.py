@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.options.pod_viewer import Options
+from stepscope.analysis.options import PodViewerOptions
 from stepscope.analysis.pod_viewer.viewer import analyse
 from stepscope.unavailable import Unavailable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def analysed(profile: ProfileData) -> PodViewerResult:
-    result = analyse(profile, Options())
+    result = analyse(profile, PodViewerOptions())
     assert not isinstance(result, Unavailable)
     return result
 

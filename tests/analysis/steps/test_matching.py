@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.traces import blueprint
 
-from stepscope.analysis.steps.matching import StepMatching, match_steps
+from stepscope.analysis.steps.measured_hosts import StepMatching, match_steps
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 
 

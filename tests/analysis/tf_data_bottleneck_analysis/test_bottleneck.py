@@ -21,7 +21,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis import (
     Options,
     TfDataBottleneckAnalysisResult,
 )
-from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
+from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (
     BOTTLENECK_ROWS,
     PIPELINE_ROWS,
     STAGE_ROWS,

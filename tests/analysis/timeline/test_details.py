@@ -14,9 +14,9 @@ from stepscope.analysis.timeline import (
 from stepscope.analysis.timeline import (
     search as trace_search,
 )
-from stepscope.analysis.timeline.activity import Launch
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
 from stepscope.analysis.timeline.details import SpanDetails
+from stepscope.analysis.timeline.relatives import Launch
 from stepscope.analysis.timeline.search import Direction
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.timeline.drawn_rows import trace_timeline

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.analysis.timeline.instances import (
+from stepscope.analysis.timeline.search import (
     Instance,
     SoughtKernel,
     longest_of_kernel,
@@ -17,7 +17,7 @@ from stepscope.analysis.timeline.instances import (
 if TYPE_CHECKING:
     from tests.support.traces.blueprint import Line
 
-    from stepscope.analysis.timeline.instances import Side
+    from stepscope.analysis.timeline.search import Side
     from stepscope.derive.profile_data import ProfileData
 
 US = 1_000_000

@@ -10,6 +10,7 @@ import pytest
 import stepscope
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
 from stepscope.analysis.timeline.flows import TrackFlows, flows
+from stepscope.analysis.timeline.selection import WindowTotals, window_totals
 from stepscope.analysis.timeline.tiles import (
     MOST_UNFOLDED,
     TILE_BUCKETS,
@@ -18,7 +19,6 @@ from stepscope.analysis.timeline.tiles import (
     tile,
     unfold,
 )
-from stepscope.analysis.timeline.totals import WindowTotals, window_totals
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_time.owners import OWNERS
 from stepscope.derive.step_windows.windows import windows

@@ -8,10 +8,11 @@ import pytest
 from tests.support.traces import blueprint
 
 from stepscope.analysis.timeline.catalogue import TrackCatalogue, catalogue
-from stepscope.analysis.timeline.selection import SpansInView, spans_in_view
-from stepscope.analysis.timeline.totals import (
+from stepscope.analysis.timeline.selection import (
     MOST_NAMES,
+    SpansInView,
     WindowTotals,
+    spans_in_view,
     window_totals,
 )
 from stepscope.errors import BadUsage

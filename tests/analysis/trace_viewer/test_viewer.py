@@ -18,9 +18,8 @@ from tests.support.traces.chrome import broken_nesting, counted, read_trace
 import stepscope as ss
 from stepscope.analysis.tools import analyse, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
-from stepscope.analysis.trace_viewer.columns import TRACE_TRACKS
 from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS, host_traces
 from stepscope.cli.main import main
 from stepscope.report.envelope import describe, doubts
 from stepscope.report.to_json import envelope

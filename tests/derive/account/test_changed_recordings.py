@@ -21,7 +21,6 @@ from stepscope.derive.account.owned_time import Account, account
 from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.session import open_profile
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.traces.recorded import Moment, Recording
 
     from stepscope.advice.finding import Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
     Change = Callable[[Recording], None]
 
@@ -64,7 +63,7 @@ class Told:
     @cached_property
     def findings(self) -> dict[str, Finding]:
         """Rule → its finding."""
-        found = evaluate(signals_of(self.profile, THRESHOLDS))
+        found = evaluate(signals_of(self.profile))
         return {one.id: one for one in found}
 
     @property

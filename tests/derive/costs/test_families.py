@@ -20,7 +20,7 @@ from stepscope.derive.costs.operands import (
     from_lists,
     from_text,
 )
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 
 
 def tensors(

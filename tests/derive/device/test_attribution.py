@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.names.op_names import read_annotations
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 
 if TYPE_CHECKING:
     from stepscope.trace.model import TraceData

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from stepscope.derive.device.graph_instructions import graph_instructions
-from stepscope.trace.device_activity import DEVICE_ACTIVITY
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import DEVICE_ACTIVITY, HLO_OPS
 
 #: As scheduled: name, opcode, computation, computations called.
 PROGRAM = [

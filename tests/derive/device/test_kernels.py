@@ -8,7 +8,7 @@ import polars as pl
 from tests.support.traces import blueprint
 
 from stepscope.derive.device.kernels import kernels
-from stepscope.trace.device_activity import GEOMETRIES
+from stepscope.trace.tables import GEOMETRIES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from stepscope.derive.device.precision import (
     width_of_element,
     width_of_shape,
 )
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.support.traces import blueprint
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.intervals.spans import Spans
 from stepscope.formats.opening import read
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

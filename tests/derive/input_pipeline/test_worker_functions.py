@@ -18,7 +18,7 @@ from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import SamplesLine
-from stepscope.xspace.unseen_workers import UNSEEN
+from stepscope.xspace.vocabulary import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,7 +181,7 @@ def test_where_they_were_not_looked_at_the_reason_is_said() -> None:
 
 
 def test_each_reason_is_known_again_by_its_warning() -> None:
-    from stepscope.xspace.unseen_workers import unseen_of  # noqa: PLC0415 - as a reader
+    from stepscope.xspace.vocabulary import unseen_of  # noqa: PLC0415 - as a reader
 
     for one in UNSEEN.values():
         assert unseen_of(f"The producer reports: {one.warning}") == one

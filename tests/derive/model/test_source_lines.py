@@ -16,7 +16,7 @@ from stepscope.derive.model.source_lines import (
     line_times,
     source_lines,
 )
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from stepscope.derive.names.event_kinds import HostClass, event_kinds
-from stepscope.trace.events import EVENT_TYPES
+from stepscope.trace.tables import EVENT_TYPES
 
 
 def class_of(name: str, *, said: bool | None) -> HostClass:

@@ -11,7 +11,7 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.executions import device_executions
 from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import polars as pl
 from tests.support.traces import blueprint
 
 from stepscope.derive.ops.database import host_ops
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.tables import HLO_OPS
 
 US = 1_000_000
 

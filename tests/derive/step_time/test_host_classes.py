@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_classes import HostClasses, host_classes
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from stepscope.derive.sequences import SymbolSequence
-from stepscope.derive.steps.periods import measure, propose
-from stepscope.derive.steps.segments import measure_segments
+from stepscope.derive.steps.periods import measure, measure_segments, propose
 
 
 def sequence_of(symbols: list[int], weights: list[int]) -> SymbolSequence:

@@ -11,7 +11,7 @@ from stepscope.derive.account.owned_time import account
 from stepscope.derive.steps.chosen import Steps, steps
 from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.forwarded import forwarded, forwarded_name
+from stepscope.xspace.vocabulary import forwarded, forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

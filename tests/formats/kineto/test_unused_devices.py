@@ -8,9 +8,8 @@ import pytest
 from tests.support.results.pages import document_of, page
 from tests.support.traces.kineto import PID, call, check_all, complete, frame
 
-from stepscope.advice.signals.device import device_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.profile_data import ProfileData
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def test_a_listed_device_was_used_or_not_or_it_stays_in_doubt(
     notes = [note.kind for note in trace.quality_notes()]
     assert ("device_in_doubt" in notes) is (used is None)
     profile = ProfileData("run", {"vm": trace})
-    found = device_signals.compute(profile, THRESHOLDS)
+    found = profile.of_run(device_signals)
     assert found.recorded == ("host_only" if used is False else "silent")
     assert found.in_doubt is (used is None)
     assert (found.sign is None) is (used is False)

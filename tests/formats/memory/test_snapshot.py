@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.analysis.memory_profile.memory import Memory
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
 
 
 def opened(path: Path, value: object) -> ProfileWithTools:

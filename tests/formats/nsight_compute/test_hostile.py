@@ -24,9 +24,7 @@ from tests.support.traces.nsight_compute import (
 )
 
 from stepscope.errors import BadInput
-from stepscope.formats.nsight_compute.base_units import base_unit
-from stepscope.formats.nsight_compute.launches import collect
-from stepscope.formats.nsight_compute.numbers import NumberForms
+from stepscope.formats.nsight_compute.launches import NumberForms, base_unit, collect
 from stepscope.formats.nsight_compute.rows import tables_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from stepscope.formats.nsight_systems.database import pages
 from stepscope.formats.nsight_systems.database.connection import opened
-from stepscope.formats.nsight_systems.decoded.device_clock import calls_of
+from stepscope.formats.nsight_systems.decoded.device_work import distinct_rows
 from stepscope.formats.nsight_systems.decoded.events import changes, chosen
-from stepscope.formats.nsight_systems.decoded.shapes import distinct_rows
+from stepscope.formats.nsight_systems.decoded.gpus import calls_of
 
 if TYPE_CHECKING:
     from pathlib import Path

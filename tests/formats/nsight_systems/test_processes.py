@@ -17,9 +17,8 @@ from tests.support.traces.nsight import (
     write,
 )
 
-from stepscope.advice.signals.device import device_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.profile_data import ProfileData
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -163,5 +162,5 @@ def test_a_listed_gpu_without_work_was_used_only_where_calls_say_so(
     trace = read_file(write(tmp_path / "a.sqlite", rows))
     kinds = [note.kind for note in trace.quality_notes()]
     assert ("device_in_doubt" in kinds) is in_doubt
-    found = device_signals.compute(ProfileData("run", {"vm": trace}), THRESHOLDS)
+    found = ProfileData("run", {"vm": trace}).of_run(device_signals)
     assert found.in_doubt is in_doubt

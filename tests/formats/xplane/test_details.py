@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.formats.xplane.decoded.details import (
+from stepscope.formats.xplane.tables.details import (
     Copy,
     Geometry,
     parse_copy,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.xspace.literal import event, line, plane, space
 
-from stepscope.advice.signals.device import device_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.profile_data import ProfileData
 from stepscope.formats.opening import read
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def test_a_listed_gpu_was_used_or_not_or_it_stays_in_doubt(
     in_doubt = "neither" in words
     kinds = {note.kind for note in found.quality_notes()}
     assert ("device_in_doubt" in kinds) is in_doubt
-    signals = device_signals.compute(ProfileData("run", {"vm": found}), THRESHOLDS)
+    signals = ProfileData("run", {"vm": found}).of_run(device_signals)
     assert signals.in_doubt is in_doubt
     used = code == "NO_DEVICE_EVENTS"
     assert (signals.recorded == "silent") is (used or in_doubt)

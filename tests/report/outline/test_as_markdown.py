@@ -9,7 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.report.outline.as_markdown import render
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
+from stepscope.report.outline.parts import (
+    Bar,
+    Bars,
+    Bullets,
+    Check,
+    Code,
+    Excerpt,
+    Heading,
+    Item,
+    Items,
+    Labelled,
+    More,
+    Paragraph,
+    Series,
+    Table,
+    Title,
+)
 
 
 def unescaped(text: str) -> str:
@@ -29,6 +45,26 @@ def test_each_part_has_its_form() -> None:
         "# Title\n\n**First.**\n\n1. one\n2. two\n\n- three\n\n"
         "```\na = b | c\n```\n\n"
         "| name | time |\n| --- | --: |\n| x | 1 ms |\n"
+    )
+
+
+def test_drawings_of_a_page_are_tables_and_lists() -> None:
+    below = (Check("✗ critical", "bad", "x.y", "it waits"), Labelled("do", "Cache."))
+    again = Labelled("do", "Read ahead.", again=True)
+    outline = (
+        Title("run"),
+        Bars((Bar("Input", "1 ms", 50.0, (Excerpt("load", "20 %"),)),), "of a step"),
+        Series("a: ", (1.0, 2.0, 8.0)),
+        Items((Item("✗", "bad", "Input", (*below, again)), Item("•", "dim", "Rest"))),
+        More("show it"),
+    )
+    assert render(outline) == (
+        "# run\n\n"
+        "| category | of a step | share |  |\n| --- | --: | --: | --- |\n"
+        "| Input | 1 ms | 50.0 % | load 20 % |\n\n"
+        "a: `▂▃█`\n\n"
+        "- ✗ Input\n- Rest\n\n### x.y: it waits\n\n- Do: Cache.\n- Do: Read ahead.\n\n"
+        "More: `show it`\n"
     )
 
 

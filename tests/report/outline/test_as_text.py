@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from stepscope.report.outline.as_text import render
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
+from stepscope.report.outline.parts import (
+    Bar,
+    Bars,
+    Bullets,
+    Check,
+    Code,
+    Excerpt,
+    Heading,
+    Item,
+    Items,
+    Labelled,
+    More,
+    Paragraph,
+    Series,
+    Table,
+    Title,
+)
 from stepscope.report.page import plain_text
 
 
@@ -35,3 +51,53 @@ def test_words_in_cells_are_never_cut() -> None:
     text = plain_text(render((table,), width=40))
     assert " ".join(text.split()) == f"• launch · what it is: {said}"
     assert max(map(len, text.splitlines())) <= 40
+
+
+def test_what_only_a_page_draws() -> None:
+    outline = (
+        Title("run"),
+        Bars(
+            (Bar("Input", "1 ms", 50.0, (Excerpt("load (a.py:1)", "20 %"),)),), "step"
+        ),
+        Series("a: ", (1.0, 2.0, 8.0)),
+        Items(
+            (
+                Item(
+                    "✗",
+                    "bad",
+                    "Input: 1 critical",
+                    (
+                        Check("✗ critical", "bad", "input.bound", "it waits"),
+                        Labelled("do", "Read ahead."),
+                        Code("prefetch(2)", indent=13),
+                        Labelled("do", "Cache.", again=True),
+                    ),
+                ),
+            )
+        ),
+        More("show it"),
+    )
+    assert plain_text(render(outline, width=66)).splitlines() == [
+        "stepscope · run",
+        "  Input                          1 ms   50.0 %  ████████",
+        "      load (a.py:1)  20 %",
+        "  a: ▂▃█",
+        "  ✗ Input: 1 critical",
+        "    ✗ critical  input.bound",
+        "    do     Read ahead.",
+        "             prefetch(2)",
+        "           Cache.",
+        "  more: show it",
+        "",
+    ]
+
+
+def test_a_narrow_page_drops_what_can_be_spared() -> None:
+    row = ("all-reduce", "12 ms", "–", "3 ms")
+    header = ("kind", "time", "size", "exposed")
+    table = Table(header, (row,), expendable=("exposed", "time"))
+    for width, shown in ((60, header), (30, header[:3]), (24, ("kind", "size"))):
+        head = plain_text(render((table,), width=width)).splitlines()[0]
+        assert tuple(head.split()) == shown
+    head = plain_text(render((table.without_unknown(),), width=60)).splitlines()[0]
+    assert head.split() == ["kind", "time", "exposed"]

@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.advice.registry import RULES
 from stepscope.report.outline import as_text
-from stepscope.report.outline.definition import definition_of, parsed
+from stepscope.report.outline.explanation import definition_of, parsed
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.page import plain_text
 

@@ -13,9 +13,10 @@ from stepscope.analysis.model_views import (
     Options,
 )
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.tools import top_annotations
 from stepscope.report.page import plain_text
 from stepscope.report.tables import tables
-from stepscope.report.text import annotation as text_annotation
 from stepscope.report.text import model as text_model
 
 LINES: list[blueprint.Line] = [
@@ -44,7 +45,7 @@ def result_of(lines: list[blueprint.Line], **options: Any) -> ModelViewsResult:
 
 def test_the_tree_shows_host_and_device_time_and_what_lies_outside() -> None:
     result = result_of(LINES)
-    text = text_model.render(
+    text = text_model.render_view(
         result, view="annotation", title="T", others=list(tables(result)), width=100
     )
     lines = text.splitlines()
@@ -62,7 +63,7 @@ def test_the_tree_shows_host_and_device_time_and_what_lies_outside() -> None:
 def test_one_annotation_is_a_page() -> None:
     result = result_of(LINES, op="load")
     assert isinstance(result, AnnotationDetailResult)
-    text = text_annotation.render(
+    text = text_model.render_annotation(
         result, title="T", others=list(tables(result)), width=100
     )
     assert "2 calls, 600 µs on the host; the longest took 400 µs" in text
@@ -78,9 +79,9 @@ def test_a_report_names_the_costliest_ranges_in_five_lines() -> None:
         ("main", f"part {letter}", 100 * at, 90) for at, letter in enumerate("abcdef")
     ]
     document = compose(blueprint.profile(blueprint.trace(named)), Silent())
-    body = text_annotation.top_annotations(document, 80)
+    body = as_text.render(tuple(top_annotations(document)), width=80)[:-1]
     assert len(body) <= 5
     assert "part a" in plain_text(body)
     unnamed = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5)])
     document = compose(blueprint.profile(unnamed), Silent())
-    assert text_annotation.top_annotations(document, 80) == []
+    assert list(top_annotations(document)) == []

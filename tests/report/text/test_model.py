@@ -16,7 +16,7 @@ def shown(trace: Any, view: str = "scope", width: int = 100, **options: Any) -> 
     result = model_views.analyse(blueprint.profile(trace), Options(**options))
     assert isinstance(result, ModelViewsResult)
     others = ["scope", "graph", "op", "code", "summary"]
-    return text_model.render(
+    return text_model.render_view(
         result, view=view, title="Model views", others=others, width=width
     )
 

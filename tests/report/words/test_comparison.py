@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.compare.parity import Check
-from stepscope.report.words.comparison import check_words
+from stepscope.report.outline.comparison import check_words
 
 
 @pytest.mark.parametrize(

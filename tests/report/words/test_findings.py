@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from stepscope.advice.finding import Action, Fact, Finding, Part, Pattern, Saving
+from stepscope.advice.finding import Action, Finding, Pattern
 from stepscope.advice.headline import Lead
+from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.report.words.findings import (
     fitting_actions,
     gain,
@@ -18,8 +19,7 @@ from stepscope.report.words.findings import (
     standing,
 )
 from stepscope.report.words.headline import first_sentence
-from stepscope.report.words.names import plain_name
-from stepscope.report.words.parts import part_words
+from stepscope.report.words.names import part_words, plain_name
 from stepscope.thresholds import THRESHOLDS
 
 ACTIONS = tuple(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.report.words.hardware import hardware_words
+from stepscope.report.outline.whole import hardware_words
 
 
 def document(peak: float | None, covered: float | None) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.advice.finding import Part
 from stepscope.advice.headline import Lead
+from stepscope.derive.facts.evidence import Part
 from stepscope.report.words.headline import first_sentence
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.advice.words import OWNER_WORDS, OWNERS_OF
+from stepscope.advice.catalogue import OWNER_WORDS, OWNERS_OF
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
 from stepscope.report.words.names import CATEGORY_NAMES
 

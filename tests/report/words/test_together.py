@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepscope.advice.finding import Saving
 from stepscope.advice.replayed import Together
-from stepscope.report.words.together import together_words
+from stepscope.derive.facts.evidence import Saving
+from stepscope.report.words.checks import together_words
 
 FOUND = Together(
     findings=("launch.delay", "gap.readback"),

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.support.traces.training import apart, findings
 
-from stepscope.advice.finding import Saving
-from stepscope.report.words.valuable import most_valuable
+from stepscope.derive.facts.evidence import Saving
+from stepscope.report.words.checks import most_valuable
 
 
 @pytest.mark.parametrize(("high", "told"), [(0.0, False), (0.1, True)])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.profile import ProfileWithTools
+from stepscope.analysis.tools import ProfileWithTools
 from stepscope.cli.output import Progress
-from stepscope.report import to_text
 from stepscope.report.compose import compose
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def document_of(*traces: Any) -> Document:
 
 def page(*traces: Any, width: int = 90) -> str:
     """The page of a run."""
-    return plain_text(to_text.render(document_of(*traces), width=width))
+    return plain_text(as_text.render(report_outline(document_of(*traces)), width=width))
 
 
 def section(text: str, heading: str) -> list[str] | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.report.document import Document
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.rule import Rule
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.item import Rule
+    from stepscope.advice.signals import Signals
     from stepscope.thresholds import Thresholds
 
 BY_ID: Final = {rule.item.id: rule for rule in RULES}

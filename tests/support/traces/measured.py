@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from stepscope.trace.measured.kernel_metrics import KERNEL_METRICS
+from stepscope.trace.tables import KERNEL_METRICS
 
 __all__ = ["kernel_metrics"]
 

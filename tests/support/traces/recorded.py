@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from stepscope.xspace.forwarded import forwarded
+from stepscope.xspace.vocabulary import forwarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

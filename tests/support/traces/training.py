@@ -16,7 +16,6 @@ from tests.support.traces.judged import Judged
 from tests.support.traces.memory import MIB, Allocator
 
 from stepscope.advice.engine import signals_of
-from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -331,7 +330,7 @@ def _findings(asked: bytes) -> Mapping[str, Finding]:
     if without is not None:
         why = Unavailable(code="NOT_RECORDED", reason="Deleted.", remedy="Keep it.")
         profile = profile.without(without, why)
-    return Judged(signals_of(profile, THRESHOLDS))
+    return Judged(signals_of(profile))
 
 
 def parallel(

@@ -5,27 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.finding import Finding, Part
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.signals.several.workers import ONE_WORKER, worker_signals
 from stepscope.advice.verdict import judge
+from stepscope.advice.worker_comparison import ONE_WORKER, worker_signals
+from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.several.workers import StepWorkers, WorkerSignals
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.advice.worker_comparison import StepWorkers, WorkerSignals
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 _TEXTS: Final = shared_texts("compared")
 
 #: The signals that these functions ask for.
-COMPARED_READS: Final[tuple[Signal[Any], ...]] = (
+COMPARED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     communication_signals,
     device_signals,
     record_grade,
@@ -80,18 +82,12 @@ def judge_steps(
     """Judge an effect of each step.
 
     Args:
-        item: The item of the checklist.
-        signals: The signals of the profile.
-        thresholds: The numbers that verdicts depend on.
-        found: The workers.
         cause: What the effect is.
-        effect_ps: The effect in each step.
         warn: The share of the time from which it fails.
         critical: The share of the time from which it is grave.
         doubt_ps: How far differing clocks may have moved it.
         named: The worker that it is about; None for all.
         detail: What most of it is; None where nothing is known to be.
-        fields: Further fields of the finding.
     """
     series = StepSeries(
         step_source=found.step_source,

@@ -15,30 +15,29 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.advice.signals.running.callbacks import CalledBack, called_back
-from stepscope.advice.signals.running.function_runs import function_runs
-from stepscope.advice.signals.vocabulary import frameworks_used
-from stepscope.derive.account.topics import COLLECTIONS
-from stepscope.derive.frameworks import PLAIN
+from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
+from stepscope.derive.facts.hosts.function_runs import function_runs
+from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
+from stepscope.patterns import COLLECTIONS, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.advice.finding import Part
-    from stepscope.advice.signals.running.function_runs import FunctionRuns
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.hosts.function_runs import FunctionRuns
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 #: The owner whose time functions have.
 OWNER: Final = "host_compute"
 #: The signals that these functions ask for.
-FUNCTION_READS: Final[tuple[Signal[Any], ...]] = (
+FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(function_runs, frameworks_used, called_back),
 )
 #: A function with this part of its caller's time is what the caller does.
@@ -205,7 +204,6 @@ def fault_of(
 
     Args:
         functions: What `host_functions` returns.
-        thresholds: The numbers that verdicts depend on.
         runs_a_model: Whether `has_ops`: functions are the step itself where no ops show
             a model.
     """

@@ -13,22 +13,23 @@ from stepscope.advice.judging.host_functions import (
     has_ops,
     host_functions,
 )
-from stepscope.advice.signals.launches.eager import eager_signals
-from stepscope.advice.signals.launches.small import small_ops
-from stepscope.advice.signals.running.asleep import asleep
+from stepscope.derive.facts.devices.small_work import small_ops
+from stepscope.derive.facts.hosts.eager_ops import eager_signals
+from stepscope.derive.facts.processors import asleep
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Part
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Part
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Thresholds
 
 #: Signals that `rule_of_ops` reads.
-OPS_READS: Final[tuple[Signal[Any], ...]] = (eager_signals, small_ops)
+OPS_READS: Final[tuple[RunDerivation[Any], ...]] = (eager_signals, small_ops)
 #: Signals that `are_of_a_function` reads.
-OF_FUNCTION_READS: Final[tuple[Signal[Any], ...]] = (
+OF_FUNCTION_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(*OPS_READS, *FUNCTION_READS, asleep),
 )
 
@@ -41,10 +42,7 @@ def rule_of_ops(
     Such a function works between its ops, and that rule says what to change.
 
     Args:
-        signals: Numbers of the profile.
-        shares: The account of the host.
         whole_ms: Time of the function in a step, with all that it calls.
-        thresholds: The thresholds.
     """
     least_ps = thresholds.explained_share.value / 100 * whole_ms * PS_PER_MS
     steps = max(len(shares.window_ps), 1)
@@ -72,10 +70,7 @@ def are_of_a_function(
     to compile the step would not mend it.
 
     Args:
-        signals: Numbers of the profile.
-        shares: The account of the host.
         caller: The function that calls the ops; None where none is known.
-        thresholds: The thresholds.
     """
     if caller is None or signals.of(asleep).get(shares.host) is not None:
         return False

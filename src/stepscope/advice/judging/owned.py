@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.finding import Finding
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
 from stepscope.derive.account.topics import TOPICS
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Place
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.derive.judging.recorded_devices import DeviceSignals
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 _TEXTS: Final = shared_texts("owned")
 
 #: The signals that these functions ask for.
-OWNED_READS: Final[tuple[Signal[Any], ...]] = (
+OWNED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
     record_grade,

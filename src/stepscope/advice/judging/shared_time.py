@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.shares import AccountSignals, StepShares
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
 
 _OWNERS: Final = frozenset({*BUSY_OWNERS, *IDLE_OWNERS})
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.finding import Part, Saving
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.signals.shares import account_signals
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import SHOWN, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
@@ -25,15 +24,16 @@ if TYPE_CHECKING:
 
     from stepscope.advice.finding import Finding, Severity, Status
     from stepscope.advice.item import Item
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
 
 _TEXTS: Final = shared_texts("worked")
 
 #: The signals that these functions ask for.
-WORKED_READS: Final[tuple[Signal[Any], ...]] = (
+WORKED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     account_signals,
     device_signals,
     kernel_work,
@@ -79,9 +79,6 @@ def kernels_of(
     """Return the kernels of the judged device, or why none are judged.
 
     Args:
-        item: The item of the checklist.
-        signals: The signals of the profile.
-        thresholds: The numbers that verdicts depend on.
         matrix_units: Whether the rule is about devices with matrix units only.
     """
     device = signals.of(device_signals)

@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.advice.catalogue import catalogue, rule_item
-from stepscope.advice.signals.loading.loader_workers import (
+from stepscope.derive.facts.hosts.worker_processes import (
     loader_workers,
     machine_cores,
+    worker_time,
 )
-from stepscope.advice.signals.loading.worker_time import worker_time
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepscope.advice.finding import Action, Fact, Part
-    from stepscope.advice.signals.loading.loader_workers import LoaderWorkers
-    from stepscope.advice.signals.loading.worker_time import WorkerTime
-    from stepscope.advice.signals.signal import Signal, Signals
+    from stepscope.advice.finding import Action
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact, Part
+    from stepscope.derive.facts.hosts.worker_processes import LoaderWorkers, WorkerTime
+    from stepscope.derive.run_derivation import RunDerivation
 
 _INPUT: Final = rule_item("input.bound")
 
 #: The signals that these functions ask for.
-WORKER_READS: Final[tuple[Signal[Any], ...]] = (
+WORKER_READS: Final[tuple[RunDerivation[Any], ...]] = (
     *(loader_workers, machine_cores, worker_time),
 )
 #: Workers that wait for work for less than this are at work.
@@ -130,8 +131,6 @@ def _numbered(
     """Put a number of workers into the code of actions.
 
     Args:
-        actions: The actions.
-        number: The number.
         most: Whether a smaller one that stands there stays.
     """
 

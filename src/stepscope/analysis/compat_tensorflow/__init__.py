@@ -7,8 +7,10 @@ is wrong, and their pages in docs/tools say how.
 Definition: docs/definitions/compatibility.md.
 """
 
-from stepscope.analysis.compat_tensorflow.analyzer import input_pipeline_analyzer
-from stepscope.analysis.compat_tensorflow.page import overview_page
-from stepscope.analysis.compat_tensorflow.summary import PRODUCER
+from stepscope.analysis.compat_tensorflow.analyzer import (
+    PRODUCER,
+    input_pipeline_analyzer,
+    overview_page,
+)
 
 __all__ = ["PRODUCER", "input_pipeline_analyzer", "overview_page"]

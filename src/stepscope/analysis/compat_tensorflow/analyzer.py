@@ -1,36 +1,369 @@
-"""The input pipeline analyzer with the shares and the op times of TensorFlow."""
+"""The tools as TensorFlow itself wrote their numbers at capture time.
+
+TensorFlow's steps are the stored ones. On the host it counts iterators and infeeds
+only, because it knows copies under one spelling alone, takes their self times among all
+ops, and recognises readers that work ahead by parts of their names.
+
+Definition: docs/definitions/compatibility.md#its-input-analysis.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import numpy as np
+import polars as pl
 
-from stepscope.analysis.compat_tensorflow.input_pipeline import (
-    compat_device_side,
-    compat_input_ops,
-)
 from stepscope.analysis.compat_tensorflow.steps import compat_steps
-from stepscope.analysis.compat_tensorflow.summary import PRODUCER, compat_summary
 from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, result_of
+from stepscope.analysis.input_pipeline_analyzer.device_side import (
+    PERCENTS,
+    STEP_TIMES,
+    DeviceSide,
+)
 from stepscope.analysis.input_pipeline_analyzer.host_side import host_side
+from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
+from stepscope.analysis.overview_page.ops import Eager, Placement, placement_of
+from stepscope.analysis.overview_page.page import page_of
+from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.input_share import verdict_of
 from stepscope.analysis.steps.measured_hosts import measured_run
+from stepscope.analysis.steps.summary import (
+    Step,
+    StepSummary,
+    StepTimes,
+    bottleneck_of,
+)
+from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.input_pipeline.input_ops import INPUT_OP_ROWS
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.ops.database import device_ops, host_ops
+from stepscope.derive.ops.placement import op_placement
+from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult, Options
-    from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.compat_tensorflow.steps import CompatStep
+    from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
     from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide
+    from stepscope.analysis.options import InputPipelineOptions, OverviewPageOptions
+    from stepscope.analysis.overview_page import OverviewPageResult
+    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("compat_tensorflow")
 
 #: From this share on TensorFlow's page blames unexplained time on input.
 _POTENTIALLY_PERCENT: Final = 3.0
 
+_READER: Final = r"::(?:TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO)$"
+_AHEAD: Final = r"::(?:MemoryReader|MemoryWriter|Interleave|Prefetch)"
+_INFEED: Final = r"^InfeedEnqueue"
+
+#: Whose numbers these are, as the option `compat` names it.
+PRODUCER: Final = "tensorflow"
+
+#: Categories that are device time by TensorFlow's rules.
+_ON_DEVICE: Final = (
+    "device_compute_16",
+    "device_compute_32",
+    "device_collectives",
+    "device_to_device",
+    "output",
+)
+
+
+def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
+    """Return the steps as a page shows them, and their means."""
+    frame = pl.DataFrame(
+        [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
+    )
+    times, missing = statistics_of(
+        frame["step_ps"], field="step_time_ms", scale=PS_PER_MS
+    )
+    total = int(frame["step_ps"].sum())
+    sums = {name: int(frame[name].sum()) for name in CATEGORIES}
+    shares = {
+        name: 100.0 * value / total if total else None for name, value in sums.items()
+    }
+    busy = sum(sums[name] for name in _ON_DEVICE)
+    busy_percent = 100.0 * busy / total if total else None
+    summary = StepSummary(
+        step_count=len(steps),
+        row_count=len(steps),
+        left_out={},
+        step_time_ms=times,
+        host_period_ms=None,
+        batch_time_ms=None,
+        device_step_time_ms=times,
+        breakdown_ms={
+            name: value / len(steps) / PS_PER_MS for name, value in sums.items()
+        },
+        breakdown_std_ms={
+            name: statistics_of(frame[name], field=name, scale=PS_PER_MS)[0].std
+            for name in CATEGORIES
+        },
+        breakdown_percent=shares,
+        breakdown_detail_ms={},
+        overlapped_ms=None,
+        device_execution_percent=busy_percent,
+        kernel_launch_percent=shares["kernel_launch"],
+        input_percent=shares["input"],
+        idle_percent=None if busy_percent is None else 100.0 - busy_percent,
+        any_device=None,
+        bottleneck=bottleneck_of(verdict_of(shares["input"])),
+    )
+    absent = tuple(
+        _WHY["not_in_compat"].for_field(field)
+        for field in (
+            "breakdown_detail_ms",
+            "host_period_ms",
+            "overlapped_ms",
+            "any_device",
+            "op_placement.host_self_time_percent",
+            "op_placement.device_self_time_percent",
+            "op_placement.dataset_executions",
+            "steps.device_working_ms",
+            "steps.idle_input_ms",
+            "batch_time_ms",
+            "steps.batches",
+            "steps.gap_ms",
+            "steps.device_busy_ms",
+        )
+    )
+    return StepTimes(tuple(map(_step, steps)), summary, (*missing, *absent))
+
+
+def _step(step: CompatStep) -> Step:
+    return Step(
+        step=step.group,
+        name=step.name,
+        host=step.host,
+        batches=None,
+        start_ms=step.start_ps / PS_PER_MS,
+        duration_ms=step.duration_ps / PS_PER_MS,
+        device_step_time_ms=step.duration_ps / PS_PER_MS,
+        flags=(),
+        breakdown_ms={name: step.category_ps[name] / PS_PER_MS for name in CATEGORIES},
+        device_working_ms=None,
+        idle_input_ms=None,
+        gap_ms=None,
+        device_busy_ms=None,
+        device_busy_least_ms=None,
+        device_busy_most_ms=None,
+    )
+
+
+_ANNOTATED: Final = [
+    int(evidence)
+    for evidence in (OpEvidence.HLO, OpEvidence.HLO_NAME, OpEvidence.ANNOTATION)
+]
+
+
+def compat_placement(
+    profile: ProfileData, hosts: Sequence[str]
+) -> tuple[Placement, Eager] | Unavailable:
+    """Share op executions between the sides as TensorFlow counts them.
+
+    It counts input pipeline ops as host ops, ops that launch device work on both
+    sides, and on the device only what carries an annotation.
+    """
+    executions = device_executions = 0
+    time = eager = device_time = device_eager = 0
+    for host in hosts:
+        on_host = profile.derived(host, host_ops)
+        on_device = profile.derived(host, device_ops)
+        placed = profile.derived(host, op_placement)
+        if isinstance(on_host, Unavailable):
+            return on_host
+        if isinstance(on_device, Unavailable):
+            return on_device
+        if isinstance(placed, Unavailable):
+            return placed
+        annotated = on_device.rows.filter(pl.col("evidence").is_in(_ANNOTATED))
+        executions += int(on_host.rows["occurrences"].sum())
+        device_executions += int(annotated["occurrences"].sum())
+        time += int(on_host.rows["self_ps"].sum())
+        eager += int(on_host.rows["eager_self_ps"].sum())
+        device_time += placed.device_self_ps or 0
+        device_eager += placed.device_eager_self_ps or 0
+    both = executions + device_executions
+    placement = Placement(
+        host_op_percent=100.0 * executions / both if both else None,
+        device_op_percent=100.0 * device_executions / both if both else None,
+        host_self_time_percent=None,
+        device_self_time_percent=None,
+        host_executions=executions,
+        device_executions=device_executions,
+        dataset_executions=None,
+    )
+    return placement, Eager(
+        host_percent=100.0 * eager / time if time else None,
+        device_percent=100.0 * device_eager / device_time if device_time else None,
+    )
+
+
+def overview_page(
+    profile: ProfileData, options: OverviewPageOptions
+) -> OverviewPageResult | Unavailable:
+    """Look at a run as `overview_page` does, with what TensorFlow said of its steps.
+
+    The summaries of single hosts, the phases, and everything about ops except where
+    they ran follow stepscope's own rules.
+    """
+    measured = measured_run(profile, host=options.host, marker=options.marker)
+    if isinstance(measured, Unavailable):
+        return measured
+    steps = compat_steps(measured.run, measured.names)
+    if isinstance(steps, Unavailable):
+        return steps
+    placed = placement_of(measured.run, measured.run.hosts)
+    counted = compat_placement(measured.run, measured.names)
+    if not isinstance(counted, Unavailable):
+        placement, eager = counted
+        placed = msgspec.structs.replace(placed, placement=placement, eager=eager)
+    page = page_of(
+        measured, options, times=compat_summary(steps), account=(), placed=placed
+    )
+    return msgspec.structs.replace(page, compat=PRODUCER)
+
+
+def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
+    """Return the input ops of a host by TensorFlow's rules; columns `INPUT_OP_ROWS`."""
+    found = profile.derived(host, host_op_events)
+    if isinstance(found, Unavailable):
+        return found
+    events = profile.table(host, "events")
+    if isinstance(events, Unavailable):
+        return events
+    rows = _summed(found, handles(events, "track"))
+    return rows if len(rows) else _WHY["no_ops"]
+
+
+def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
+    ops = found.ops
+    dataset = (ops["category"] == int(OpCategory.DATASET)) & (ops["type"] == "Dataset")
+    infeed = ops["type"].str.contains(_INFEED)
+    chosen = (dataset | infeed).fill_null(value=False).to_numpy()
+    count = len(ops)
+    own = totals_by(found.op, found.self_ps, count=count)
+    outer = totals_by(found.op, found.dur_ps, count=count, where=found.outermost)
+    pairs = combined([found.op, track[found.event]])
+    threads = np.bincount(found.op[pairs.first], minlength=count)
+    name = pl.col("name")
+    category = (
+        pl.when(pl.col("type").str.contains(_INFEED))
+        .then(pl.lit("enqueue"))
+        .when(~name.str.contains(_READER))
+        .then(pl.lit("preprocessing"))
+        .when(name.str.contains(_AHEAD))
+        .then(pl.lit("advanced_file_read"))
+        .otherwise(pl.lit("demanded_file_read"))
+    )
+    return (
+        ops.with_columns(
+            pl.Series("count", own.count),
+            pl.Series("total_ps", outer.total),
+            pl.Series("self_ps", own.total),
+            pl.Series("threads", threads),
+            category.alias("category"),
+            source=pl.lit("iterator"),
+        )
+        .filter(pl.Series(chosen))
+        .select(pl.col(name).cast(kind) for name, kind in INPUT_OP_ROWS.items())
+        .sort("self_ps", "name", descending=[True, False])
+    )
+
+
+def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
+    """Measure the stored steps, swept as TensorFlow swept them.
+
+    Definition: docs/definitions/compatibility.md#its-input-analysis.
+
+    Args:
+        times: The steps by TensorFlow's rules.
+        percent: Share of the steps that is input.
+    """
+    written, summary, missing = times
+    steps = tuple(map(_compat_step, written))
+    stats, few = statistics_of(
+        [
+            step.input_percent_avg
+            for step in steps
+            if step.input_percent_avg is not None
+        ],
+        field="input_percent_stats",
+    )
+    absent = (
+        *("input_wait_percent", "input_transfer_percent", "consumer_wait", "devices"),
+        *(f"steps.{name}" for name in _NOT_OF_THEIRS),
+        *(f"by_host.{name}" for name in PERCENTS[1:]),
+    )
+    kept = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
+    # The device's time is the step's, and so are the reasons of its nulls.
+    kept += [
+        msgspec.structs.replace(one, field=f"device_{one.field}")
+        for one in kept
+        if one.field.startswith(STEP_TIMES[0])
+    ]
+    return DeviceSide(
+        verdict=verdict_of(percent),
+        input_percent=percent,
+        input_at_most_percent=percent,
+        input_wait_percent=None,
+        input_transfer_percent=None,
+        step_time_ms=summary.step_time_ms,
+        device_step_time_ms=summary.device_step_time_ms,
+        input_percent_stats=stats,
+        steps=steps,
+        devices=pl.DataFrame(schema=DEVICE_ROWS.dtypes()),
+        consumer_wait=None,
+        shares={},
+        missing=(
+            *kept,
+            *few,
+            *(_WHY["not_in_compat"].for_field(field) for field in absent),
+        ),
+    )
+
+
+#: Fields of a step that TensorFlow's rules do not fill.
+_NOT_OF_THEIRS: Final = (
+    *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
+    *("device_busy_least_ms", "device_busy_most_ms"),
+)
+
+
+def _compat_step(step: Step) -> InputStep:
+    percent = None
+    if step.duration_ms:
+        percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
+    return InputStep(
+        **{name: getattr(step, name) for name in Step.__struct_fields__},
+        counted=True,
+        input_ms=step.breakdown_ms["input"],
+        input_wait_ms=None,
+        input_transfer_ms=None,
+        input_percent_avg=percent,
+        input_percent_min=percent,
+        input_percent_max=percent,
+        consumer_wait_ms=None,
+    )
+
 
 def input_pipeline_analyzer(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: InputPipelineOptions
 ) -> InputPipelineResult | Unavailable:
     """Say how input-bound the hosts are by the steps and op times of TensorFlow.
 
@@ -47,7 +380,7 @@ def input_pipeline_analyzer(
     percent = times.summary.input_percent
     other = times.summary.breakdown_percent["other"]
     if percent is None or other is None:
-        return _NO_STEP_TIME
+        return _WHY["no_step_time"]
     steps = compat_device_side(times, percent)
     work = host_side(measured.run, rows_of=compat_input_ops)
     by_host = tuple(_alone(name, steps, work) for name in measured.names)
@@ -61,13 +394,6 @@ def input_pipeline_analyzer(
         compat_verdict=word,
         text=result.text + _remark(word, other),
     )
-
-
-_NO_STEP_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The stored steps take no time at all, so nothing is a share of them.",
-    remedy="Record some complete steps.",
-)
 
 
 def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:

@@ -1,35 +1,207 @@
-"""The stored steps, each instant charged to the largest class that is active."""
+"""The stored steps, each instant charged to the largest class that TensorFlow sees."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.compat_tensorflow.classes import (
-    CLASS_CATEGORIES,
-    SKIPPED,
-    Events,
-    device_events,
-    host_events,
-)
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import DEVICE_ACTIVITY
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import DERIVED_LINES
+from stepscope.trace.tables import DEVICE_ACTIVITY
+from stepscope.trace.tracks import DERIVED_LINES, TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
+_WHY: Final = room_reasons("compat_tensorflow")
+
 _STEPS_LINE: Final = DERIVED_LINES.categories.to_list().index("steps")
+
+HOST_COMPUTE: Final = 10
+HOST_TO_HOST: Final = 70
+HOST_TO_DEVICE: Final = 80
+HOST_PREPARE: Final = 90
+DEVICE_COLLECTIVES: Final = 100
+HOST_WAIT_INPUT: Final = 110
+DEVICE_TO_DEVICE: Final = 120
+DEVICE_TO_HOST: Final = 130
+DEVICE_COMPUTE_32: Final = 140
+DEVICE_COMPUTE_16: Final = 150
+#: Larger than any class: an event that the sweep leaves out.
+SKIPPED: Final = 255
+#: Event class → category of the results; what is not listed is `other`.
+CLASS_CATEGORIES: Final = {
+    HOST_COMPUTE: "host_compute",
+    60: "compilation",
+    HOST_TO_DEVICE: "input",
+    HOST_PREPARE: "kernel_launch",
+    DEVICE_COLLECTIVES: "device_collectives",
+    HOST_WAIT_INPUT: "input",
+    DEVICE_TO_DEVICE: "device_to_device",
+    DEVICE_TO_HOST: "output",
+    DEVICE_COMPUTE_32: "device_compute_32",
+    DEVICE_COMPUTE_16: "device_compute_16",
+    160: "device_to_device",
+    170: "input",
+}
+#: First match of a host event's name; what matches none is host compute.
+_HOST_RULES: Final = (
+    (SKIPPED, r"^(?:train|test|TraceContext)[^/]*$"),
+    (SKIPPED, r"^(?:EagerExecute|EagerLocalExecute|EagerKernelExecute|FunctionRun)"),
+    (HOST_TO_DEVICE, r"(?i)^memcpyhtod|:InfeedEnqueue[A-Za-z0-9_]*$"),
+    (HOST_TO_HOST, r"(?i)^memcpyhtoh"),
+    (HOST_PREPARE, r"^ExecutorState::Process"),
+    (HOST_WAIT_INPUT, r"^IteratorGetNext"),
+)
+#: Classes that a correlation id overrides.
+_BEFORE_LAUNCH: Final = (SKIPPED, HOST_TO_DEVICE, HOST_TO_HOST)
+#: First match of a device event's name; what matches none is compute.
+_DEVICE_RULES: Final = (
+    (HOST_TO_DEVICE, r"(?i)^memcpyhtod"),
+    (DEVICE_TO_HOST, r"(?i)^memcpydtoh"),
+    (DEVICE_TO_DEVICE, r"(?i)^memcpydtod"),
+    (DEVICE_COLLECTIVES, r"(?i)^nccl"),
+)
+_HALF_NAME: Final = r"half|fp16"
+_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
+
+
+class Events(Frozen, frozen=True):
+    """Classified events of one side, one element each.
+
+    Attributes:
+        number: Class; `SKIPPED` where the sweep leaves the event out.
+        group: Stored step group; negative for none.
+        start_ps: Begin.
+        dur_ps: Length.
+        is_marker: Whether the event marks a step.
+    """
+
+    number: NDArray[np.uint8]
+    group: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    is_marker: NDArray[np.bool_]
+
+    def without_device(self) -> Events:
+        """Return the events with what prepares work of a device as the host's own."""
+        number = np.where(self.number == HOST_PREPARE, HOST_COMPUTE, self.number)
+        return msgspec.structs.replace(self, number=number.astype(np.uint8))
+
+    def marked(self) -> dict[int, tuple[str, int, int]]:
+        """Map groups to name, begin and end of the longest event that marks each."""
+        found: dict[int, tuple[str, int, int]] = {}
+        for row in np.flatnonzero(self.is_marker).tolist():
+            group, begin = int(self.group[row]), int(self.start_ps[row])
+            end = begin + int(self.dur_ps[row])
+            _, first, last = found.get(group, ("", 0, -1))
+            if end - begin > last - first:
+                found[group] = (str(group), begin, end)
+        return found
+
+    def of_group(self, group: int, number: int) -> Spans:
+        """Return when events of a class in a step group were active."""
+        rows = (self.group == group) & (self.number == number)
+        return Spans.from_events(self.start_ps[rows], self.dur_ps[rows])
+
+
+def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
+    """Return the events of host threads that belong to a stored step group."""
+    events, tracks = tables["events"], tables["tracks"]
+    found = rows_with_key(
+        tables["stats"], "event", find_handle(trace.strings, StatKey.GROUP_ID)
+    )
+    on_host = tracks["device"].is_null().to_numpy() & (codes(tracks, "kind") == _THREAD)
+    kept = on_host[handles(events, "track")[found.owner]] & (found.value >= 0)
+    rows, groups = found.owner[kept], found.value[kept]
+    by_name = _numbers_by_name(
+        tables["event_types"]["name"], _HOST_RULES, otherwise=HOST_COMPUTE
+    )
+    number = by_name[handles(events, "type")[rows]].copy()
+    is_marker = _with_stat(trace, tables["stats"], StatKey.STEP_NAME, rows)
+    names = tables["event_types"]["name"].str.contains(_HOST_RULES[0][1]).to_numpy()
+    is_marker |= names[handles(events, "type")[rows]]
+    number[is_marker] = SKIPPED
+    launches = trace.table("launches")
+    if not isinstance(launches, Unavailable):
+        launching = np.isin(rows, handles(launches, "event"))
+        number[launching & ~np.isin(number, _BEFORE_LAUNCH)] = HOST_PREPARE
+    return Events(
+        number,
+        groups,
+        ints(events, "start_ps")[rows],
+        ints(events, "dur_ps")[rows],
+        is_marker,
+    )
+
+
+def device_events(
+    activity: pl.DataFrame, types: pl.DataFrame, trace: TraceData
+) -> Events:
+    """Return all device activity; what has no step group or no launch is `SKIPPED`."""
+    names = types["name"]
+    by_name = _numbers_by_name(names, _DEVICE_RULES, otherwise=DEVICE_COMPUTE_32)
+    half_name = names.str.contains(_HALF_NAME).to_numpy()
+    group = activity["group"].fill_null(-1).to_numpy()
+    correlated = activity["correlation"].is_not_null().to_numpy()
+    type_of = handles(activity, "type")
+    number = by_name[type_of].copy()
+    shape = handles(activity, "shape")
+    distinct = np.unique(shape[shape >= 0])
+    texts = [trace.strings[number] for number in distinct.tolist()]
+    half_shape = np.array([False, *("half" in text for text in texts)])
+    place = np.where(shape >= 0, np.searchsorted(distinct, shape) + 1, 0)
+    half = np.where(shape >= 0, half_shape[place], half_name[type_of])
+    number[(number == DEVICE_COMPUTE_32) & half] = DEVICE_COMPUTE_16
+    number[(group < 0) | ~correlated] = SKIPPED
+    return Events(
+        number,
+        group,
+        ints(activity, "start_ps"),
+        ints(activity, "dur_ps"),
+        np.zeros(len(group), np.bool_),
+    )
+
+
+def _numbers_by_name(
+    names: pl.Series, rules: Sequence[tuple[int, str]], otherwise: int
+) -> NDArray[np.uint8]:
+    found: NDArray[np.uint8] = (
+        pl.select(_first_match(names, rules).fill_null(otherwise))
+        .to_series()
+        .to_numpy()
+    )
+    return found
+
+
+def _first_match(names: pl.Series, rules: Sequence[tuple[int, str]]) -> pl.Expr:
+    return pl.coalesce(
+        *(
+            pl.when(pl.lit(names).str.contains(pattern)).then(pl.lit(number, pl.UInt8))
+            for number, pattern in rules
+        )
+    )
+
+
+def _with_stat(
+    trace: TraceData, stats: pl.DataFrame, key: StatKey, rows: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    owners = rows_with_key(stats, "event", find_handle(trace.strings, key)).owner
+    chosen: NDArray[np.bool_] = np.isin(rows, owners)
+    return chosen
 
 
 class CompatStep(Frozen, frozen=True, eq=True):
@@ -68,16 +240,8 @@ def compat_steps(
             return steps
         found += steps
     if not found:
-        return _NOT_GROUPED
+        return _WHY["not_grouped"]
     return tuple(found)
-
-
-_NOT_GROUPED: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The file holds no stored step groups, so the events that its producer "
-    "counted as steps are unknown.",
-    remedy="Use the tool without compat; it finds the steps itself.",
-)
 
 
 def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
@@ -88,8 +252,9 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
         if isinstance(table, Unavailable):
             return table
         tables[name] = table
-    if not _is_grouped(trace):
-        return _NOT_GROUPED
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable) or not environment["grouped"].any():
+        return _WHY["not_grouped"]
     activity = trace.table("device_activity")
     on_cpu = isinstance(trace.table("devices"), Unavailable)
     if isinstance(activity, Unavailable):
@@ -102,13 +267,6 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
     sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
     spans = on_host.marked() if on_cpu else _stored_spans(trace, tables)
     return [sweep.step(group, *span) for group, span in sorted(spans.items())]
-
-
-def _is_grouped(trace: TraceData) -> bool:
-    environment = trace.table("environment")
-    return not isinstance(environment, Unavailable) and bool(
-        environment["grouped"].any()
-    )
 
 
 class _Sweep(Frozen, frozen=True):

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.framework_op_stats.work import OpWork
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("framework_op_stats")
 
 
 class Limit(Frozen, frozen=True, eq=True):
@@ -59,30 +61,6 @@ _KERNEL: Final = _KINDS.index("kernel")
 _PARTS: Final = ("compute", "unknown", "low_occupancy", "small_grid", "transfer")
 _FILLED: Final = ("compute_us", "low_occupancy_us", "small_grid_us")
 _FILLS: Final = ("full", "unknown", "low_occupancy", "small_grid")
-
-_NO_WORK: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="no call put work on a device: all its time is time of the host.",
-    remedy="Look at the times on the host, and at the ops that take the device's time.",
-)
-_NO_STARTS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="it is not known when the work was launched, so nobody can say whether the "
-    "device waited for it.",
-    remedy=Remedy.RECORD_LAUNCHES,
-)
-_NO_FILL: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="the launch shapes of kernels, the unit of their grids or the "
-    "multiprocessors of the device are not known, so nobody can say whether they fill "
-    "it.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="the work on the device lasted no time at all.",
-    remedy="Record more steps of the program.",
-)
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,10 +125,6 @@ class Parts(Frozen, frozen=True):
 def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     """Find how well each class of kernels can fill its device.
 
-    Args:
-        kernels: Rows of the derivation of that name.
-        devices: The table of that name.
-
     Returns:
         The rows with `blocks`, `multiprocessors`, `fill` (full, small_grid,
         low_occupancy, unknown) and `untested` (full judging by the grid; the
@@ -213,8 +187,6 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
     """Charge the device time of one host's calls, and the waits between.
 
     Args:
-        profile: The run.
-        work: The calls.
         fills: As `kernel_fill` returns; None where the host has no kernels.
     """
     activity = present(profile.table(work.host, "device_activity"))
@@ -298,7 +270,7 @@ def cause_of(
     """
     if not parts:
         nothing = dict.fromkeys(Cause.__struct_fields__)
-        why = absent or _NO_WORK
+        why = absent or _WHY["no_work"]
         return Cause(**nothing), [why.for_field("cause")]
     ps = {name: sum(one.ps[name] for one in parts) for name in _PARTS}
     untested = sum(one.untested_ps for one in parts)
@@ -370,13 +342,13 @@ def _us(ps: int | None) -> float | None:
 
 def _missing(cause: Cause) -> list[Missing]:
     """Return why members of a cause are null."""
-    of_whole = _NO_FILL
+    of_whole = _WHY["no_fill"]
     if cause.waiting_us is None:
-        of_whole = _NO_STARTS
+        of_whole = _WHY["no_starts"]
     elif cause.total_us == 0:
-        of_whole = _NO_TIME
+        of_whole = _WHY["no_time"]
     return [
-        (_NO_FILL if name in _FILLED else of_whole).for_field(f"cause.{name}")
+        (_WHY["no_fill"] if name in _FILLED else of_whole).for_field(f"cause.{name}")
         for name in cause.__struct_fields__
         if getattr(cause, name) is None
     ]

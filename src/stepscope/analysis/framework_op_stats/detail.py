@@ -8,38 +8,42 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.calls import call_rows
+from stepscope.analysis.framework_op_stats.calls import (
+    CALL_ROWS,
+    COPY_ROWS,
+    KERNEL_ROWS,
+    LAUNCH_ROWS,
+    call_rows,
+    copy_rows,
+    kernel_rows,
+    launch_rows,
+)
 from stepscope.analysis.framework_op_stats.cause import (
     Cause,
     cause_of,
     kernel_fill,
     parts_of,
 )
-from stepscope.analysis.framework_op_stats.columns import (
-    CALL_ROWS,
-    COPY_ROWS,
-    KERNEL_ROWS,
-    LAUNCH_ROWS,
-    SHAPE_ROWS,
-)
 from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
-from stepscope.analysis.framework_op_stats.shapes import call_shapes, shape_rows
-from stepscope.analysis.framework_op_stats.tables import (
-    copy_rows,
-    kernel_rows,
-    launch_rows,
+from stepscope.analysis.framework_op_stats.shapes import (
+    SHAPE_ROWS,
+    call_shapes,
+    shape_rows,
 )
 from stepscope.analysis.framework_op_stats.work import OpWork, op_work
-from stepscope.analysis.ops.rates import NO_COSTS
-from stepscope.analysis.ops.rows import without_steps
-from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.ops.rows import NO_COSTS, without_steps
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+)
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.remedies import Remedy
-from stepscope.trace.devices import DEVICES
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Missing, Unavailable, present
 
 if TYPE_CHECKING:
@@ -49,40 +53,30 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_windows.windows import Windows
 
-_NO_SHAPES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="neither the host events nor the device events of these calls carry the "
-    "shapes of operands.",
-    remedy="Record shapes with the profiler of the framework where it can.",
+_WHY: Final = room_reasons("framework_op_stats")
+
+_OF_KERNELS: Final = declared_reasons(
+    KERNEL_ROWS,
+    dict.fromkeys(
+        (
+            *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
+            *("shared_memory_bytes", "occupancy_percent", "occupancy_limiter"),
+        ),
+        ("NO_KERNEL_DETAILS", Remedy.OTHER_DEVICE_TRACER),
+    ),
 )
-_NO_HOST_EVENT: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No event on a host thread is a call of the op.",
-    remedy=Remedy.RECORD_OP_CALLS,
+_OF_COPIES: Final = declared_reasons(
+    COPY_ROWS,
+    dict.fromkeys(("bytes", "gib_per_s"), ("NOT_RECORDED", Remedy.OTHER_DEVICE_TRACER)),
 )
-_NO_BYTES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="the sizes of these copies were not recorded.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_NO_LAUNCH_SHAPE: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="no kernel carries this launch detail, or the device is not known.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_LAUNCH_SHAPE: Final = (
-    *("grid_dim", "block_dim", "blocks", "multiprocessors", "registers"),
-    *("shared_memory_bytes", "occupancy_percent", "occupancy_limiter"),
-)
-_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="no call belongs to a step.",
-    remedy="Record more than one complete step.",
-)
-_NO_IDLE_LAUNCH: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="no launch found the device idle.",
-    remedy="Nothing is wrong: there was always work queued.",
+_OF_LAUNCHES: Final = declared_reasons(
+    LAUNCH_ROWS,
+    {
+        "median_wait_us": (
+            "NO_SAMPLES",
+            "Nothing is wrong: there was always work queued.",
+        )
+    },
 )
 
 
@@ -151,8 +145,6 @@ def op_detail(
     """Look closely at the chosen ops on all hosts.
 
     Args:
-        profile: The run.
-        stats: The rows of the chosen ops.
         selection: Ops that exist.
         most_calls: How many calls to list at most; all where it is None.
     """
@@ -232,7 +224,7 @@ def _share(
         [work for work in works if work.executions], stepped
     )
     if found["host_percent"] is None:
-        why = _reason(works, "host_op_events") or _NO_HOST_EVENT
+        why = _reason(works, "host_op_events") or _WHY["no_host_event"]
         missing.append(why.for_field("share.host_percent"))
     return StepShare(**found), missing
 
@@ -285,9 +277,9 @@ def _missing(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
     """Return why tables are null, and columns of those that are not."""
-    no_device = _reason(works, "device_activity") or _NO_HOST_EVENT
+    no_device = _reason(works, "device_activity") or _WHY["no_host_event"]
     no_launches = _reason(works, "launches") or no_device
-    no_event = _reason(works, "host_op_events") or _NO_HOST_EVENT
+    no_event = _reason(works, "host_op_events") or _WHY["no_host_event"]
     found = []
     if detail.call_count is None:
         found += [no_event.for_field(name) for name in ("call_count", "calls")]
@@ -295,31 +287,29 @@ def _missing(
         ("kernels", no_device),
         ("copies", no_device),
         ("launches", no_launches),
-        ("shapes", _NO_SHAPES),
+        ("shapes", _WHY["no_shapes"]),
     ):
         if getattr(detail, name) is None:
             found.append(why.for_field(name))
     on_device = ("device_us", "kernels", "collectives", "copies", "devices")
     reasons = dict.fromkeys(on_device, no_device)
-    reasons["copy_bytes"] = _NO_BYTES if detail.copies is not None else no_device
+    no_bytes = _OF_COPIES["bytes"]
+    reasons["copy_bytes"] = no_bytes if detail.copies is not None else no_device
     reasons["waiting_us"] = no_launches
     reasons["launches"] = no_launches
     reasons |= dict.fromkeys(("host_us", "host_self_us"), no_event)
-    reasons["shape"] = _NO_SHAPES
+    reasons["shape"] = _WHY["no_shapes"]
     with_steps = detail.share.steps is not None
-    reasons["step"] = _NO_STEP if with_steps else without_steps(profile)
+    reasons["step"] = _WHY["no_step"] if with_steps else without_steps(profile)
     found += missing_columns(detail.calls, reasons, prefix="calls.")
     if detail.shapes is not None:
         sides = {"host_us": no_event, "device_us": no_device}
         sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
         found += missing_columns(detail.shapes, sides, prefix="shapes.")
     if detail.kernels is not None:
-        why_of = dict.fromkeys(_LAUNCH_SHAPE, _NO_LAUNCH_SHAPE)
-        found += missing_columns(detail.kernels, why_of, prefix="kernels.")
+        found += missing_columns(detail.kernels, _OF_KERNELS, prefix="kernels.")
     if detail.copies is not None:
-        sizes = dict.fromkeys(("bytes", "gib_per_s"), _NO_BYTES)
-        found += missing_columns(detail.copies, sizes, prefix="copies.")
+        found += missing_columns(detail.copies, _OF_COPIES, prefix="copies.")
     if detail.launches is not None:
-        waits = {"median_wait_us": _NO_IDLE_LAUNCH}
-        found += missing_columns(detail.launches, waits, prefix="launches.")
+        found += missing_columns(detail.launches, _OF_LAUNCHES, prefix="launches.")
     return found

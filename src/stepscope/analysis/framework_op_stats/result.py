@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import OP_ROWS, PIE_ROWS
+from stepscope.analysis.results.tables import tables_of
 from stepscope.unavailable import Missing
+
+_TABLES: Final = tables_of("framework_op_stats")
+OP_ROWS: Final = _TABLES["rows"]
+PIE_ROWS: Final = _TABLES["pies"]
 
 
 class Pie(msgspec.Struct, frozen=True, kw_only=True):

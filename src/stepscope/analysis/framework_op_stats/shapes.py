@@ -1,4 +1,4 @@
-"""Shapes of the operands of the chosen calls, as far as anything recorded them."""
+"""Operands of the chosen calls: their shapes, and what was computed on them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.call_costs import call_costs
-from stepscope.analysis.framework_op_stats.columns import SHAPE_ROWS
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.columns.stat_values import StatRows, find_handle, rows_of_owners
+from stepscope.derive.costs.families import calls_only
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.device.executions import device_executions
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import text_codes
+from stepscope.derive.ops.execution_costs import execution_costs, run_costs
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
@@ -23,12 +28,139 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
+
+SHAPE_ROWS: Final = tables_of("framework_op_stats")["shapes"]
 
 #: Values of a host event that name the sizes of its operands and their element types.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.SHAPES, StatKey.SHAPE)
 _TYPES: Final = (StatKey.INPUT_TYPE, StatKey.TYPES)
+
+_UNKNOWN: Final = -1
+
+
+def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
+    """Return by call `flops` and `accessed_bytes`; null where they are not known.
+
+    They are those of the work that the call's time is of: of calls inside each other
+    the innermost has it.
+    """
+    count = len(work.calls)
+    flops = np.full(count, _UNKNOWN, np.int64)
+    accessed = np.full(count, _UNKNOWN, np.int64)
+    _of_executions(profile, work, flops, accessed)
+    _of_programs(profile, work, flops, accessed)
+    return pl.DataFrame(
+        [
+            nullable("flops", flops, flops >= 0),
+            nullable("accessed_bytes", accessed, accessed >= 0),
+        ]
+    )
+
+
+def _of_executions(
+    profile: ProfileData,
+    work: OpWork,
+    flops: NDArray[np.int64],
+    accessed: NDArray[np.int64],
+) -> None:
+    """Fill in, in place, the calls that host events show."""
+    costs = profile.derived(work.host, execution_costs)
+    events = profile.derived(work.host, host_op_events)
+    if not work.executions or isinstance(costs, Unavailable):
+        return
+    event = work.calls["event"].head(work.executions).to_numpy()
+    place = np.searchsorted(present(events).event, event)
+    call = _innermost(costs, place)
+    worked = np.ones(len(call), np.bool_)
+    if "device_activity" not in work.absent:
+        worked = present(profile.derived(work.host, device_executions)).launched
+    # What an op that only calls others has as its own says nothing of their work.
+    types = work.calls["type"].head(work.executions).fill_null("").to_list()
+    callers = {one: calls_only(one) for one in set(types)}
+    tells = ~np.array([callers[one] for one in types], np.bool_)
+    inside = call >= 0
+    telling = tells & (costs.flops[place] >= 0)
+    flops[: work.executions] = _sums(costs.flops, call, inside, worked, telling)
+    # What an op reads and writes is told by its own operands; those of the ops that it
+    # calls are in part its own intermediate results.
+    own = costs.accessed_bytes[place]
+    others = _sums(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
+    outer = _around_others(costs, call, place)
+    accessed[: work.executions] = np.where(
+        outer, _UNKNOWN, np.where(own >= 0, own, others)
+    )
+
+
+def _innermost(costs: ExecutionCosts, place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return by execution the innermost call that it is or lies in, -1 for none."""
+    call = np.full(len(costs.parent), -1, np.int64)
+    call[place] = np.arange(len(place))
+    order = np.argsort(costs.depth, kind="stable")
+    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
+    # One round per level of nesting, the outermost first.
+    for rows in np.split(order, cuts)[1:]:
+        open_rows = rows[call[rows] < 0]
+        call[open_rows] = call[costs.parent[open_rows]]
+    return call
+
+
+def _sums(
+    values: NDArray[np.int64],
+    call: NDArray[np.int64],
+    inside: NDArray[np.bool_],
+    worked: NDArray[np.bool_],
+    telling: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Add up by call; unknown where work is, unless the call's own operands tell it."""
+    count = len(telling)
+    known = inside & (values >= 0)
+    total = np.zeros(count, np.int64)
+    np.add.at(total, call[known], values[known])
+    told = np.bincount(call[known], minlength=count) > 0
+    lost = inside & worked & (values < 0)
+    doubtful = np.bincount(call[lost], minlength=count) > 0
+    complete = told & (~doubtful | telling)
+    return np.where(complete, total, _UNKNOWN)
+
+
+def _around_others(
+    costs: ExecutionCosts, call: NDArray[np.int64], place: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which calls hold another chosen one, whose time is not theirs."""
+    parent = costs.parent[place]
+    around = np.zeros(len(place), np.bool_)
+    outer = call[parent[parent >= 0]]
+    around[outer[outer >= 0]] = True
+    return around
+
+
+def _of_programs(
+    profile: ProfileData,
+    work: OpWork,
+    flops: NDArray[np.int64],
+    accessed: NDArray[np.int64],
+) -> None:
+    """Fill in, in place, the calls that only devices show, by their instructions."""
+    if "device_activity" in work.absent or len(work.calls) == work.executions:
+        return
+    costs = profile.derived(work.host, run_costs)
+    ops = present(profile.derived(work.host, activity_ops))
+    if isinstance(costs, Unavailable):
+        return
+    mine = work.call >= work.executions
+    call, op = work.call[mine], ops.op[work.activity[mine]]
+    # An instruction ran once in a call, however many kernels it has.
+    runs = combined([call.astype(np.int32), op.astype(np.int32)]).first
+    call, op = call[runs], op[runs]
+    for name, target in (("flops", flops), ("accessed_bytes", accessed)):
+        value = costs[name].fill_null(_UNKNOWN).to_numpy()[op]
+        total = np.zeros(len(target), np.int64)
+        np.add.at(total, call, np.maximum(value, 0))
+        total[call[value < 0]] = _UNKNOWN
+        target[work.executions :] = total[work.executions :]
 
 
 def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
@@ -125,14 +257,16 @@ def shape_rows(
     """Return one row per op and shape, by time on devices, then on hosts.
 
     Args:
-        profile: The run.
-        works: One per host.
         shapes: Their shapes, as `call_shapes` returns.
     """
     frames = [
         work.calls.select("op", "host_ps")
         .with_columns(shape, device_ps=_device_ps(profile, work))
-        .with_columns(_worked_ps(work), *call_costs(profile, work))
+        .with_columns(
+            # Of the side that did the work of each call.
+            worked_ps="host_ps" if "device_activity" in work.absent else "device_ps"
+        )
+        .with_columns(*call_costs(profile, work))
         for work, shape in zip(works, shapes, strict=True)
     ]
     known = pl.concat(frames).filter(pl.col("shape").is_not_null())
@@ -155,14 +289,8 @@ def shape_rows(
             nulls_last=True,
         )
         .with_row_index("rank", offset=1)
-        .select(pl.col(name).cast(dtype) for name, dtype in SHAPE_ROWS.dtypes().items())
+        .select(SHAPE_ROWS.cast_columns())
     )
-
-
-def _worked_ps(work: OpWork) -> pl.Expr:
-    """Return the time of the side that did the work of each call."""
-    side = "host_ps" if "device_activity" in work.absent else "device_ps"
-    return pl.col(side).alias("worked_ps")
 
 
 def _rate(what: str, unit: float) -> pl.Expr:

@@ -6,29 +6,33 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.framework_op_stats.columns import OP_ROWS
 from stepscope.analysis.framework_op_stats.result import (
+    OP_ROWS,
     FrameworkOpStatsResult,
     Pie,
     Pies,
 )
-from stepscope.analysis.ops.rates import (
-    RATES,
-    device_costs,
-    host_costs,
-    rates,
-    why_no_rates,
-)
 from stepscope.analysis.ops.rows import (
     NO_OPS,
+    RATES,
     Side,
+    device_costs,
     device_side,
+    host_costs,
     host_side,
     launch_latency_ps,
+    rates,
+    why_no_rates,
     without_steps,
 )
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    other_slices,
+    room_reasons,
+    share,
+)
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.remedies import Remedy
@@ -37,8 +41,10 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.framework_op_stats import Options
+    from stepscope.analysis.options import FrameworkOpStatsOptions
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("framework_op_stats")
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
@@ -46,26 +52,18 @@ NEEDS: Final = (device_ops, host_op_costs, host_ops, op_costs)
 _SLICES: Final = 10
 _IDLE: Final = "IDLE"
 
-_NO_EAGER: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no execution shows whether it ran eagerly or as part of a function.",
-    remedy=Remedy.RECORD_OP_MODES,
-)
-_NO_PROGRAM: Final = Unavailable(
-    code="NO_HLO",
-    reason="modules, source lines and what an instruction came from are part of "
-    "the HLO of compiled programs, and the profile holds none.",
-    remedy=Remedy.COMPILE_FOR_LINES,
-)
-_NO_UNITS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="the names of the kernels do not show whether they use Tensor Cores.",
-    remedy=Remedy.COUNT_MATRIX_INSTRUCTIONS,
+_REASONS: Final = declared_reasons(
+    OP_ROWS,
+    {
+        "eager": ("NOT_RECORDED", Remedy.RECORD_OP_MODES),
+        "source": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
+        "module": ("NO_HLO", Remedy.COMPILE_FOR_LINES),
+    },
 )
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: FrameworkOpStatsOptions
 ) -> FrameworkOpStatsResult | Unavailable:
     """Merge the ops of all hosts.
 
@@ -87,9 +85,7 @@ def analyse(
         if len(side.rows)
     ]
     rows = pl.concat(shown).with_row_index("rank", offset=1)
-    rows = rows.select(
-        pl.col(name).cast(dtype) for name, dtype in OP_ROWS.dtypes().items()
-    )
+    rows = rows.select(OP_ROWS.cast_columns())
     meant = select_ops(options.op, options.scope, rows["name"])
     missing = _missing(profile, rows, host, device)
     whole = FrameworkOpStatsResult(
@@ -230,14 +226,13 @@ def _pie(side: Side, label: str) -> Pie | None:
 def _missing(
     profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
 ) -> list[Missing]:
-    reasons = {**why_no_rates(rows), "eager": _NO_EAGER}
-    reasons |= dict.fromkeys(("source", "module"), _NO_PROGRAM)
-    no_device = next(iter(device.absent.values()), _NO_UNITS)
+    reasons = why_no_rates(rows) | _REASONS
+    no_device = next(iter(device.absent.values()), _WHY["no_units"])
     no_steps = without_steps(profile)
     reasons["per_step_us"] = no_steps
     reasons["small_op"] = no_steps if len(device.rows) else no_device
     reasons |= dict.fromkeys(("exposed_time_us", "activities"), no_device)
-    units = _NO_UNITS if len(device.rows) else no_device
+    units = _WHY["no_units"] if len(device.rows) else no_device
     reasons |= dict.fromkeys(_TENSOR_CORES, units)
     found = missing_columns(rows, reasons, prefix="rows.")
     for side, word in ((device, "device"), (host, "host")):

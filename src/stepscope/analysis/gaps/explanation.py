@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from stepscope.analysis.gaps.meanwhile import neighbours, on_host, shown
 from stepscope.analysis.gaps.result import (
     GapExplanation,
     Interval,
     NamedPart,
     OwnedTime,
 )
-from stepscope.analysis.gaps.stretch import owned, stretch_at, stretch_between
+from stepscope.analysis.gaps.stretch import (
+    neighbours,
+    on_host,
+    owned,
+    shown,
+    stretch_at,
+    stretch_between,
+)
 from stepscope.analysis.results.remedied import remedied
-from stepscope.analysis.steps.located import step_at
+from stepscope.analysis.steps.rows import step_at
 from stepscope.derive.account.naming import UNNAMED, naming
 from stepscope.derive.account.ran import largest, pieces, what_ran
 from stepscope.derive.columns.arrays import codes, handles, ints
@@ -31,8 +37,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.gaps.meanwhile import Shown
-    from stepscope.analysis.gaps.stretch import Stretch
+    from stepscope.analysis.gaps.stretch import Shown, Stretch
     from stepscope.derive.account.naming import Name, Naming
     from stepscope.derive.account.ran import RanMost
     from stepscope.derive.intervals.spans import Spans
@@ -62,8 +67,6 @@ def explain_gap(
     """Explain a stretch of a device's time, or of the step threads without a device.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         asked: An instant, or from one time to another, since the start of the profile.
         device: Ordinal of the device; None for the one that waits longest at the
             instant, or works most.
@@ -91,6 +94,10 @@ def explain_gap(
     dark = 100 * (sum(map(_unexplained_ps, owners)) + outside) / dur
     tracks = profile.table(host, "tracks")
     before, after = neighbours(profile, stretch, where)
+    # What to record to see more, whatever ran already.
+    see_more = Unavailable(
+        code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
+    )
     return GapExplanation(
         host=host,
         device=stretch.owned.device.device,
@@ -108,7 +115,7 @@ def explain_gap(
         else on_host(stretch, names, tracks, where),
         not_explained_percent=dark,
         confidence=_confidence(stretch, dark),
-        remedy=_remedy(profile)
+        remedy=remedied(profile, see_more).remedy
         if dark >= _WORTH_SAYING > 100 * outside / dur
         else None,
     )
@@ -263,9 +270,3 @@ def _confidence(stretch: Stretch, dark: float) -> Literal["high", "medium", "low
     )
     asked_all = unknown > 0 and known < _LAUNCH_KNOWN * (known + unknown)
     return "medium" if dark > _SURE or asked_all else "high"
-
-
-def _remedy(profile: ProfileData) -> str:
-    """Return what to record to see more, beside the tracers that ran already."""
-    why = Unavailable(code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME)
-    return remedied(profile, why).remedy

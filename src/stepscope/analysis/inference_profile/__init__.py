@@ -5,6 +5,6 @@ from stepscope.analysis.inference_profile.profile import (
     InferenceProfileResult,
     analyse,
 )
-from stepscope.analysis.options.inference_profile import Options
+from stepscope.analysis.options import InferenceProfileOptions as Options
 
 __all__ = ["NEEDS", "InferenceProfileResult", "Options", "analyse"]

@@ -1,4 +1,4 @@
-"""Latencies of requests in a few numbers: the true mean and percentiles."""
+"""Latencies of requests in a few numbers, and what requests spend them on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,177 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
+import polars as pl
+
+from stepscope.derive.inference.request_waits import REQUEST_BUCKETS
+from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
+
+    from stepscope.unavailable import Missing, Unavailable
+
+
+#: A run without any device has nothing to look at there, and loses nothing.
+_NO_DEVICE: Final = "NO_DEVICE_PLANE"
+_REST: Final = REQUEST_BUCKETS[-1]
+
+
+class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """The slowest requests beside typical ones of their sizes.
+
+    Typical is a request that is not slower than the median of its batch size.
+
+    Attributes:
+        threshold_ms: 95th percentile of all latencies; requests that take at least this
+            long are slow.
+        requests: Number of slow requests.
+        latency_ms: Mean latency of the slow requests.
+        typical_ms: Mean latency of typical requests of the same batch sizes.
+        breakdown_ms: Bucket → mean time of the slow requests.
+        excess_ms: Bucket → its mean time in slow requests less that in typical ones;
+            they add up to `latency_ms` - `typical_ms`.
+        waited_for: The bucket with the largest excess; null where none has any.
+    """
+
+    threshold_ms: float
+    requests: int
+    latency_ms: float
+    typical_ms: float
+    breakdown_ms: dict[str, float]
+    excess_ms: dict[str, float]
+    waited_for: str | None
+
+
+def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> list[str]:
+    """Return buckets that can be shown, in their order.
+
+    A bucket is shown if it is known of every request. Where a part of its category was
+    lost (not: where there is no device), it is shown only if it holds time, because a
+    zero would say that there was none of the whole.
+    """
+    known = {
+        bucket.name: bucket.category
+        for bucket in REQUEST_BUCKETS
+        if not rows[f"{bucket.name}_ps"].null_count()
+    }
+    lost = {
+        bucket.category
+        for bucket in REQUEST_BUCKETS
+        if bucket.name not in known
+        and bucket.name in missing
+        and missing[bucket.name].code != _NO_DEVICE
+    }
+    return [
+        name
+        for name, category in known.items()
+        if category not in lost
+        or category == _REST.category
+        or rows[f"{name}_ps"].sum()
+    ]
+
+
+def bucket_columns(
+    rows: pl.DataFrame, missing: Mapping[str, Unavailable]
+) -> pl.DataFrame:
+    """Make a column per bucket that can be shown, named after it; they add up exactly.
+
+    What only some requests know counts as unexplained.
+
+    Args:
+        rows: `dur_ps` and the columns of the buckets.
+        missing: Bucket → why it could not be looked at.
+    """
+    names = [name for name in _shown_buckets(rows, missing) if name != _REST.name]
+    columns = [pl.col(f"{name}_ps").alias(name) for name in names]
+    rest = pl.col("dur_ps") - (pl.sum_horizontal(*columns) if columns else 0)
+    return rows.select(*columns, rest.alias(_REST.name))
+
+
+def category_columns(buckets: pl.DataFrame) -> pl.DataFrame:
+    """Return one column per category that can be shown, in their order."""
+    parts = {
+        category: [
+            bucket.name
+            for bucket in REQUEST_BUCKETS
+            if bucket.category == category and bucket.name in buckets.columns
+        ]
+        for category in CATEGORIES
+    }
+    return buckets.select(
+        pl.sum_horizontal(*names).alias(category)
+        for category, names in parts.items()
+        if names
+    )
+
+
+def left_out(
+    buckets: pl.DataFrame, missing: Mapping[str, Unavailable]
+) -> list[Missing]:
+    """Return why categories and buckets are not shown."""
+    shown = category_columns(buckets).columns
+    found = []
+    for category in CATEGORIES:
+        mine = [one.name for one in REQUEST_BUCKETS if one.category == category]
+        why = next((missing[name] for name in mine if name in missing), None)
+        if category not in shown and why is not None:
+            found.append(why.for_field(f"breakdown_ms.{category}"))
+    found += [
+        missing[bucket.name].for_field(f"breakdown_detail_ms.{bucket.name}")
+        for bucket in REQUEST_BUCKETS
+        if bucket.name not in buckets.columns and bucket.name in missing
+    ]
+    return found
+
+
+def means_ms(columns: pl.DataFrame) -> dict[str, float]:
+    """Return the mean of each column in ms, from exact sums."""
+    return {
+        name: int(columns[name].sum()) / columns.height / PS_PER_MS
+        for name in columns.columns
+    }
+
+
+def slow_requests(
+    rows: pl.DataFrame, buckets: pl.DataFrame, *, threshold_ps: int
+) -> SlowRequests:
+    """Hold the slow requests against typical ones of the same batch sizes.
+
+    Args:
+        rows: `dur_ps` and `batch_size` of at least two requests.
+        buckets: Their columns, as of `bucket_columns`.
+        threshold_ps: Requests from this latency on are slow.
+    """
+    names = buckets.columns
+    every = rows.select("dur_ps", "batch_size").hstack(buckets)
+    slow = every.filter(pl.col("dur_ps") >= threshold_ps)
+    usual = (
+        every.filter(pl.col("dur_ps") <= pl.col("dur_ps").median().over("batch_size"))
+        .group_by("batch_size")
+        .agg(pl.col("dur_ps", *names).mean().name.suffix("_usual"))
+    )
+    paired = slow.join(usual, on="batch_size", how="left", nulls_equal=True)
+    excess = {
+        name: _mean(paired[name] - paired[f"{name}_usual"]) / PS_PER_MS
+        for name in names
+    }
+    most = max(excess, key=lambda name: excess[name])
+    return SlowRequests(
+        threshold_ms=threshold_ps / PS_PER_MS,
+        requests=slow.height,
+        latency_ms=means_ms(slow.select("dur_ps"))["dur_ps"],
+        typical_ms=_mean(paired["dur_ps_usual"]) / PS_PER_MS,
+        breakdown_ms=means_ms(slow.select(names)),
+        excess_ms=excess,
+        waited_for=most if excess[most] > 0 else None,
+    )
+
+
+def _mean(times: pl.Series) -> float:
+    return float(times.to_numpy().mean())
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,90 +8,59 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.inference_profile.breakdown import (
+from stepscope.analysis.inference_profile.latency import (
+    Latency,
     SlowRequests,
     bucket_columns,
     category_columns,
+    latency_of,
     left_out,
     means_ms,
+    nearest_rank,
     slow_requests,
 )
-from stepscope.analysis.inference_profile.latency import (
-    Latency,
-    latency_of,
-    nearest_rank,
-)
-from stepscope.analysis.results.columns import HOST
-from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import SINGLE_SAMPLE
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+    tables_of,
+)
+from stepscope.analysis.results.tool import rows_read
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.inference.request_waits import request_waits
 from stepscope.derive.inference.requests import requests
-from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.analysis.options.inference_profile import Options
+    from stepscope.analysis.options import InferenceProfileOptions
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("inference_profile")
+
+REQUESTS: Final = tables_of("inference_profile")["requests"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (requests,)
 
-REQUESTS: Final = TableSchema(
-    "requests",
-    "a request",
-    "by host and start",
-    (
-        Column(
-            "name", pl.String(), "", NEVER, "Name of the event that is the request."
-        ),
-        Column(
-            "start_ms",
-            pl.Float64(),
-            "ms",
-            NEVER,
-            "Start of the request, since the start of the profile.",
-        ),
-        Column("latency_ms", pl.Float64(), "ms", NEVER, "Duration of the event."),
-        Column(
-            "batch_size",
-            pl.Int64(),
-            "",
-            "not recorded",
-            "Number of items in the request's batch.",
-        ),
-        Column(
-            "request_id",
-            pl.String(),
-            "",
-            "not recorded",
-            "Id of the request, as recorded.",
-        ),
-        Column(
-            "thread", pl.String(), "", "threads have no names", "Thread that served it."
-        ),
-        HOST,
-    ),
-)
 _SLOW_PER_MILLE: Final = 950
 
-_NO_SIZE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No request says how large its batch is.",
-    remedy="Give the annotation around each request its size: `batch_size=n`.",
-)
-_NO_ID: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No request carries an id.",
-    remedy="Give the annotation around each request its id: `request_id=i`.",
-)
-_NO_SPAN: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The requests take no time at all, so there is no rate.",
-    remedy="Record some complete requests.",
+#: Column → code and remedy where no request has a value.
+_REASONS: Final = declared_reasons(
+    REQUESTS,
+    {
+        "batch_size": (
+            "NOT_RECORDED",
+            "Give the annotation around each request its size: `batch_size=n`.",
+        ),
+        "request_id": (
+            "NOT_RECORDED",
+            "Give the annotation around each request its id: `request_id=i`.",
+        ),
+    },
 )
 
 
@@ -173,7 +142,7 @@ class InferenceProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: InferenceProfileOptions
 ) -> InferenceProfileResult | Unavailable:
     """Look at the requests of all hosts of a run.
 
@@ -227,16 +196,12 @@ def _found(
         if len(rows):
             found[host] = rows
         else:
-            absent[host] = _no_such_name(name)
+            absent[host] = Unavailable(
+                code="NO_SAMPLES",
+                reason=f"No request of this host is named {name!r}.",
+                remedy="Leave the option name out to see all requests.",
+            )
     return found, absent
-
-
-def _no_such_name(name: str) -> Unavailable:
-    return Unavailable(
-        code="NO_SAMPLES",
-        reason=f"No request of this host is named {name!r}.",
-        remedy="Leave the option name out to see all requests.",
-    )
 
 
 def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
@@ -248,9 +213,6 @@ def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
     ]
     reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
     return missing_columns(rows, reasons, prefix="requests.")
-
-
-_REASONS: Final = {"batch_size": _NO_SIZE, "request_id": _NO_ID}
 
 
 def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -288,7 +250,7 @@ def _requests(rows: pl.DataFrame, buckets: pl.DataFrame | None) -> pl.DataFrame:
     shown = rows.with_columns(
         (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
         (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(pl.col(name).cast(kind) for name, kind in REQUESTS.dtypes().items())
+    ).select(REQUESTS.cast_columns())
     if buckets is None:
         return shown
     charged = category_columns(buckets) / PS_PER_MS
@@ -300,7 +262,7 @@ def _by_batch_size(
 ) -> tuple[tuple[BatchSize, ...], list[Missing]]:
     sized = rows.filter(pl.col("batch_size").is_not_null())
     if not len(sized):
-        return (), [_NO_SIZE.for_field("by_batch_size")]
+        return (), [_REASONS["batch_size"].for_field("by_batch_size")]
     found = []
     for (size,), mine in sorted(sized.partition_by("batch_size", as_dict=True).items()):
         latency = latency_of(ints(mine, "dur_ps"), scale=PS_PER_MS)
@@ -345,11 +307,11 @@ def _rates(
     busy = [one.concurrency for one in hosts if one.concurrency is not None]
     if len(requests) < len(hosts):
         rates = dict.fromkeys(("throughput_per_s", "items_per_s", "concurrency"))
-        return rates, [_NO_SPAN.for_field(field) for field in rates]
+        return rates, [_WHY["no_span"].for_field(field) for field in rates]
     items = None
     missing = []
     if rows["batch_size"].null_count():
-        missing.append(_NO_SIZE.for_field("items_per_s"))
+        missing.append(_REASONS["batch_size"].for_field("items_per_s"))
     else:
         items = sum(
             int(mine["batch_size"].sum()) * PS_PER_S / _span_ps(mine)
@@ -376,10 +338,7 @@ def _slow(
 
 def _inputs(run: ProfileData, host: str, rows: pl.DataFrame) -> dict[str, int | None]:
     """Return how many rows of which tables the numbers come from."""
-    counts: dict[str, int | None] = {}
-    for name in ("tracks", "events", "device_activity", "launches"):
-        table = run.table(host, name)
-        counts[name] = None if isinstance(table, Unavailable) else table.height
+    counts = rows_read(run, host)
     counts["requests"] = len(rows)
     counts["threads"] = rows["track"].n_unique()
     return counts

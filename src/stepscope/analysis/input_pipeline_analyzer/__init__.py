@@ -5,6 +5,6 @@ from stepscope.analysis.input_pipeline_analyzer.analyzer import (
     InputPipelineResult,
     analyse,
 )
-from stepscope.analysis.options.input_pipeline_analyzer import Options
+from stepscope.analysis.options import InputPipelineOptions as Options
 
 __all__ = ["NEEDS", "InputPipelineResult", "Options", "analyse"]

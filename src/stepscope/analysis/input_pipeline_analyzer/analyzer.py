@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import (
-    DEVICE_ROWS,
+from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
+from stepscope.analysis.input_pipeline_analyzer.host_side import (
     INPUT_OPS,
     WORKER_FUNCTIONS,
+    HostSide,
+    host_side,
+    worker_side,
 )
-from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
-from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide, host_side
 from stepscope.analysis.input_pipeline_analyzer.next_steps import (
     NextStep,
     next_steps,
     verdict_text,
 )
 from stepscope.analysis.input_pipeline_analyzer.steps import (
+    DEVICE_ROWS,
     BetweenSteps,
     ConsumerWait,
     InputStep,
     between_steps,
 )
-from stepscope.analysis.input_pipeline_analyzer.workers import worker_side
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import (
     MeasuredRun,
     measured_rows,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
-    from stepscope.analysis.options.input_pipeline_analyzer import Options
+    from stepscope.analysis.options import InputPipelineOptions
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
@@ -174,7 +176,7 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: InputPipelineOptions
 ) -> InputPipelineResult | Unavailable:
     """Say how input-bound the hosts of a run are.
 
@@ -315,7 +317,7 @@ _OF_WORK: Final = (
 
 
 def _alone(
-    host: HostSteps, steps: DeviceSide, work: HostSide, options: Options
+    host: HostSteps, steps: DeviceSide, work: HostSide, options: InputPipelineOptions
 ) -> HostInput:
     share = steps.shares[host.host]
     counted = measured_rows(host, options.exclude_flags)["window"].n_unique()
@@ -333,10 +335,8 @@ def _alone(
 
 def _inputs(run: ProfileData, host: HostSteps, work: HostSide) -> dict[str, int | None]:
     """Return how many rows of which tables the numbers come from."""
-    counts: dict[str, int | None] = {}
-    for name in ("tracks", "events", "iterators", "device_activity", "launches"):
-        table = run.table(host.host, name)
-        counts[name] = None if isinstance(table, Unavailable) else table.height
+    tables = ("tracks", "events", "iterators", "device_activity", "launches")
+    counts = rows_read(run, host.host, tables)
     counts["windows"] = host.windows.rows.height
     counts["input_op_calls"] = work.calls.get(host.host)
     return counts

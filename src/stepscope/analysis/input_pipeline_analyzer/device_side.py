@@ -14,26 +14,25 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     device_rows,
     input_steps,
 )
-from stepscope.analysis.results.null_columns import missing_columns
 from stepscope.analysis.results.statistics import Statistics, statistics_of
-from stepscope.analysis.steps.asking import UNASKED, asks
+from stepscope.analysis.results.tables import missing_columns, room_reasons
 from stepscope.analysis.steps.input_share import InputShare
-from stepscope.analysis.steps.rows import reasons_of
+from stepscope.analysis.steps.rows import UNASKED, asks, reasons_of
 from stepscope.analysis.steps.summary import input_share, judged_input, summary_of
 from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.analysis.steps.matching import StepMatching
-    from stepscope.analysis.steps.measured_hosts import MeasuredRun
+    from stepscope.analysis.steps.measured_hosts import MeasuredRun, StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.analysis.steps.summary import StepSummary
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("input_pipeline_analyzer")
 
 
 class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,25 +80,13 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     def reasons(self, host: str) -> dict[str, Unavailable]:
         """Return why each share of a host is null, where it is."""
         share = self.shares[host]
-        why = share.why_no_input or _UNSAID
+        why = share.why_no_input or _WHY["unsaid"]
         return {
             "input_percent": why,
             "input_at_most_percent": why,
             "input_wait_percent": share.why_no_wait or why,
             "input_transfer_percent": share.why_no_transfer or why,
         }
-
-
-_NOT_OURS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The numbers follow stepscope's own rules, not those of another producer.",
-    remedy="Use the option compat.",
-)
-_UNSAID: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="What was recorded does not show it.",
-    remedy=Remedy.RECORD_HOST_AND_DEVICE,
-)
 
 
 def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> DeviceSide:
@@ -147,11 +134,13 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         *few,
         *_of_columns(whole, steps, devices, hosts),
         *_of_all_hosts(whole, matching, of_summary),
-        *_of_verdict(decided, whole),
-        _NOT_OURS.for_field("compat_verdict"),
+        _WHY["not_ours"].for_field("compat_verdict"),
     ]
+    if decided.word == UNKNOWN:
+        why = decided.why or whole.why_no_input or _WHY["unsaid"]
+        missing.append(why.for_field("verdict"))
     if waiting is None:
-        unseen = _UNSAID if asked else UNASKED
+        unseen = _WHY["unsaid"] if asked else UNASKED
         missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
     return DeviceSide(
         verdict=decided.word,
@@ -167,13 +156,6 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
             host.host: judged_input(run, [host], excluded_flags) for host in hosts
         },
     )
-
-
-def _of_verdict(decided: InputVerdict, whole: InputShare) -> list[Missing]:
-    """Return why the verdict is unknown, where it is."""
-    if decided.word != UNKNOWN:
-        return []
-    return [(decided.why or whole.why_no_input or _UNSAID).for_field("verdict")]
 
 
 def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
@@ -247,7 +229,7 @@ def _of_all_hosts(
 
 def _of_shares(whole: InputShare) -> list[Missing]:
     """Return why shares of all hosts together are null."""
-    no_input = whole.why_no_input or _UNSAID
+    no_input = whole.why_no_input or _WHY["unsaid"]
     values = {
         "input_percent": (whole.percent(whole.input_ps), no_input),
         "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
@@ -272,9 +254,9 @@ def _of_columns(
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
     """Return why fields of all steps and columns of devices are null."""
-    no_wait = whole.why_no_wait or _UNSAID
-    no_transfer = whole.why_no_transfer or _UNSAID
-    no_input = whole.why_no_input or _UNSAID
+    no_wait = whole.why_no_wait or _WHY["unsaid"]
+    no_transfer = whole.why_no_transfer or _WHY["unsaid"]
+    no_input = whole.why_no_input or _WHY["unsaid"]
     of_steps = {
         "input_wait_ms": no_wait,
         "consumer_wait_ms": whole.why_no_wait or UNASKED,
@@ -291,7 +273,7 @@ def _of_columns(
         "input_percent": no_input,
         "input_wait_percent": no_wait,
         "input_transfer_percent": no_transfer,
-        "device": reasons_of(hosts).get("compute_32", _UNSAID),
+        "device": reasons_of(hosts).get("compute_32", _WHY["unsaid"]),
     }
     return [*found, *missing_columns(devices, reasons, prefix="devices.")]
 
@@ -305,6 +287,6 @@ def _step_shares(
     shares = [step.input_percent_avg for step in steps if step.counted]
     known = [share for share in shares if share is not None]
     if shares and not known:
-        why = whole.why_no_input or _UNSAID
+        why = whole.why_no_input or _WHY["unsaid"]
         return Statistics(), (why.for_field("input_percent_stats"),)
     return statistics_of(known, field="input_percent_stats")

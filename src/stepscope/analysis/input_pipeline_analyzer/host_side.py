@@ -1,4 +1,4 @@
-"""The host side of the input analysis: which work the time goes to, op by op."""
+"""The host side of the input analysis: work by op, and that of worker processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import INPUT_OPS
-from stepscope.analysis.results.null_columns import share
+from stepscope.analysis.results.tables import room_reasons, share, tables_of
+from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.input_pipeline.input_ops import (
@@ -17,22 +17,24 @@ from stepscope.derive.input_pipeline.input_ops import (
     WAITING_FOR_WORKERS,
     input_ops,
 )
-from stepscope.remedies import Remedy
+from stepscope.derive.input_pipeline.worker_functions import worker_functions
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The input ops take no time at all, so nothing is a share of it.",
-    remedy="Record some complete steps.",
-)
+_WHY: Final = room_reasons("input_pipeline_analyzer")
+
+INPUT_OPS: Final = tables_of("input_pipeline_analyzer")["input_ops"]
+
+
+WORKER_FUNCTIONS: Final = tables_of("input_pipeline_analyzer")["worker_functions"]
 
 
 class HostSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,6 @@ def host_side(
     Definition: docs/tools/input_pipeline_analyzer.md#host-side.
 
     Args:
-        run: The hosts.
         rows_of: Rows of the input ops of a host by other rules than stepscope's.
     """
     found: dict[str, pl.DataFrame] = {}
@@ -98,7 +99,7 @@ def host_side(
     ]
     if isinstance(bottleneck, Unavailable):
         missing.append(bottleneck.for_field("bottleneck_iterator"))
-    no_category = next((some[0] for some in doubts.values() if some), _NO_TIME)
+    no_category = next((some[0] for some in doubts.values() if some), _WHY["no_time"])
     if biggest is None:
         missing.append(no_category.for_field("largest_category"))
     return HostSide(
@@ -127,7 +128,7 @@ def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailab
     if slowest is not None and slowest.bottleneck is not None:
         return slowest.bottleneck
     lost = (path for path in paths.values() if isinstance(path, Unavailable))
-    return next(lost, _NO_BOTTLENECK)
+    return next(lost, _WHY["no_bottleneck"])
 
 
 def _ours(
@@ -140,21 +141,6 @@ def _ours(
         reasons[category].append(why)
     rows: pl.DataFrame = found.rows
     return rows
-
-
-_NO_BOTTLENECK: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No stage of the input pipeline can be its bottleneck.",
-    remedy=Remedy.RECORD_WHOLE_CALL,
-)
-
-
-_NO_STAGE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Only stages of an input pipeline that worked for a recorded call of it "
-    "have a part of the critical path; these ops are none.",
-    remedy="Judge them by their self time.",
-)
 
 
 class _Critical(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +227,7 @@ def _input_op_rows(
             share(pl.col("self_ps"), whole).alias("self_time_percent"),
             (pl.col("critical_ps") / PS_PER_MS).alias("critical_time_ms"),
         )
-        .select(pl.col(name).cast(kind) for name, kind in INPUT_OPS.dtypes().items())
+        .select(INPUT_OPS.cast_columns())
     )
 
 
@@ -257,11 +243,11 @@ def _of_ops(
     without = ops["critical_time_ms"].null_count()
     if without:
         lost = [one for one in critical.values() if isinstance(one, Unavailable)]
-        why = lost[0] if lost and without == len(ops) else _NO_STAGE
+        why = lost[0] if lost and without == len(ops) else _WHY["no_stage"]
         missing.append(why.for_field("input_ops.critical_time_ms"))
     if ops["self_time_percent"].null_count():
         missing += [
-            _NO_TIME.for_field(f"input_ops.{name}_time_percent")
+            _WHY["no_time"].for_field(f"input_ops.{name}_time_percent")
             for name in ("total", "self")
         ]
     return missing
@@ -290,7 +276,7 @@ def _of_categories(
 ) -> list[Missing]:
     """Return why categories are null, in one entry where that is so of all of them."""
     absent = {
-        name: next(iter(doubts[name]), _NO_TIME)
+        name: next(iter(doubts[name]), _WHY["no_time"])
         for name, value in values.items()
         if value is None
     }
@@ -321,3 +307,83 @@ def _percents(spent: Mapping[str, float | None]) -> dict[str, float | None]:
         name: None if time is None or not whole else 100.0 * time / whole
         for name, time in spent.items()
     }
+
+
+#: So much of the wait without a worker at work is most of it.
+_MOST: Final = 0.5
+
+
+class WorkerSide(msgspec.Struct, frozen=True, kw_only=True):
+    """The worker processes of all hosts.
+
+    Attributes:
+        functions: One row per host and function, and what else their time goes to.
+        idle: Whether no worker works during most of the time in which steps wait for a
+            batch; None where that is not known.
+        most: The function that takes most of their work, with file and line; None where
+            none does.
+        missing: Why fields are empty.
+    """
+
+    functions: pl.DataFrame
+    idle: bool | None
+    most: str | None
+    missing: tuple[Missing, ...]
+
+
+def worker_side(run: ProfileData) -> WorkerSide:
+    """Put the workers of all hosts into one table.
+
+    Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
+    """
+    found: dict[str, WorkerFunctions] = {}
+    absent: list[Unavailable] = []
+    for host in run.hosts:
+        seen = run.derived(host, worker_functions)
+        if isinstance(seen, Unavailable):
+            absent.append(seen)
+        else:
+            found[host] = seen
+    rows = [row for host, seen in found.items() for row in _rows(host, seen)]
+    awaited = sum(one.awaited_ps for one in found.values())
+    idle = sum(one.idle_ps for one in found.values())
+    return WorkerSide(
+        functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
+        idle=idle >= _MOST * awaited if awaited else None,
+        most=_most(found.values()),
+        missing=()
+        if rows
+        else tuple(why.for_field("worker_functions") for why in absent[:1]),
+    )
+
+
+def _most(found: Iterable[WorkerFunctions]) -> str | None:
+    """Return the function that takes most of the workers' work, where one does."""
+    named = [one.worth_naming for one in found]
+    most = max(
+        (one for one in named if one is not None),
+        key=lambda one: one.time_ps,
+        default=None,
+    )
+    if most is None:
+        return None
+    return placed(f"`{most.function}`", most.file, most.line)
+
+
+def _rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:
+    nothing = (None,) * 5
+    whole = seen.looked_ps
+
+    def shares(time_ps: int) -> tuple[object, ...]:
+        return (time_ps / PS_PER_MS, 100 * time_ps / whole, seen.workers, host)
+
+    for one in seen.functions:
+        place = (one.function, one.inside, one.file, one.line, one.hot_line)
+        yield ("works", *place, *shares(one.time_ps))
+    untold = seen.works_ps - sum(one.time_ps for one in seen.functions)
+    if untold > 0:
+        yield ("works", *nothing, *shares(untold))
+    if seen.gives_ps:
+        yield ("hands_over", *nothing, *shares(seen.gives_ps))
+    if seen.waits_ps:
+        yield ("waits_for_work", *nothing, *shares(seen.waits_ps))

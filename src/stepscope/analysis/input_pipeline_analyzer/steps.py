@@ -8,13 +8,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.columns import DEVICE_ROWS
+from stepscope.analysis.results.tables import room_reasons, tables_of
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.input_between_steps import input_between_steps
-from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -28,13 +27,11 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
+_WHY: Final = room_reasons("input_pipeline_analyzer")
+
+DEVICE_ROWS: Final = tables_of("input_pipeline_analyzer")["devices"]
+
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
-_NO_DEVICE_TO_HIDE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Waiting is hidden where a device works meanwhile, and no device could be "
-    "looked at.",
-    remedy=Remedy.RECORD_DEVICE_WHERE_ONE_IS,
-)
 
 
 class InputStep(Step, frozen=True, kw_only=True):
@@ -124,8 +121,6 @@ def input_steps(
     """Return every window of a host with its input.
 
     Args:
-        run: The run that the host is of.
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.
@@ -206,7 +201,6 @@ def device_rows(
     """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
-        host: The host.
         excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
@@ -226,7 +220,7 @@ def device_rows(
             ),
         )
         .with_columns(host=pl.lit(host.host))
-        .select(pl.col(name).cast(kind) for name, kind in DEVICE_ROWS.dtypes().items())
+        .select(DEVICE_ROWS.cast_columns())
     )
 
 
@@ -274,7 +268,7 @@ def consumer_wait(
         waits=len(every),
         slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),
         longest_ms=int(every.max(initial=0)) / PS_PER_MS,
-    ), () if hides else (_NO_DEVICE_TO_HIDE.for_field(_HIDDEN),)
+    ), () if hides else (_WHY["no_device_to_hide"].for_field(_HIDDEN),)
 
 
 _HIDDEN: Final = "consumer_wait.hidden_ms"
@@ -292,17 +286,10 @@ def between_steps(
         if one is not None:
             found.append(one)
     if not found:
-        return _NO_MARKERS
+        return _WHY["no_markers"]
     return BetweenSteps(
         outside_markers=any(one.outside for one in found),
         wait_ms=sum(one.wait_ps for one in found) / PS_PER_MS,
         gaps=sum(one.gaps for one in found),
         gaps_with_wait=sum(one.gaps_with_wait for one in found),
     )
-
-
-_NO_MARKERS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="No marks of steps were recorded, so nothing lies between markers.",
-    remedy=Remedy.MARK_STEPS_WITH_ITERATOR,
-)

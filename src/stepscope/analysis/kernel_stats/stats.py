@@ -9,7 +9,6 @@ import polars as pl
 
 from stepscope.analysis.kernel_stats.measured import (
     LAUNCH_ROWS,
-    MEASURED_COLUMNS,
     NVIDIA_ROWS,
     launch_rows,
     measures_of,
@@ -19,204 +18,43 @@ from stepscope.analysis.kernel_stats.measured import (
 )
 from stepscope.analysis.ops.rows import without_steps
 from stepscope.analysis.ops.selection import select_ops
-from stepscope.analysis.results.columns import (
-    BLOCK_DIM,
-    DEVICES,
-    GRID_DIM,
-    HOSTS,
-    KERNEL_NAME,
-    KERNEL_TIMES,
-    OCCUPANCY,
-    OP_NAME,
-    PRECISION,
-    RANK,
-    REGISTERS,
-    SHARED_MEMORY,
-    TENSOR_CORES,
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    other_slices,
+    room_reasons,
+    share,
+    sum_of_known,
+    tables_of,
 )
-from stepscope.analysis.results.null_columns import missing_columns, other_slices, share
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import Remedy
-from stepscope.trace.schema import NEVER, Column, TableSchema
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.kernel_stats import Options
+    from stepscope.analysis.options import KernelStatsOptions
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.schema import TableSchema
+
+_WHY: Final = room_reasons("kernel_stats")
+
+_TABLES: Final = tables_of("kernel_stats")
+KERNEL_ROWS: Final = _TABLES["rows"]
+PAIR_ROWS: Final = _TABLES["by_pair"]
+NAME_ROWS: Final = _TABLES["by_kernel"]
+PIE_ROWS: Final = _TABLES["pie"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
-_PERCENT: Final = Column(
-    "device_time_percent",
-    pl.Float64(),
-    "percent",
-    "the kernels took no time",
-    "Share of the time of all kernels, shown or not.",
-)
-#: Kernels that ran, by total time.
-KERNEL_ROWS: Final = TableSchema(
-    "rows",
-    "a kernel with its op and launch shape",
-    "by total time",
-    (
-        RANK,
-        KERNEL_NAME,
-        OP_NAME,
-        REGISTERS,
-        SHARED_MEMORY,
-        BLOCK_DIM,
-        GRID_DIM,
-        *OCCUPANCY,
-        *TENSOR_CORES,
-        *KERNEL_TIMES,
-        Column(
-            "static_shared_memory_bytes",
-            pl.Int64(),
-            "bytes",
-            "launch details were not recorded",
-            "Shared memory of each block that the kernel declares.",
-        ),
-        Column(
-            "dynamic_shared_memory_bytes",
-            pl.Int64(),
-            "bytes",
-            "launch details were not recorded",
-            "Shared memory of each block that the launch asks for.",
-        ),
-        Column(
-            "occupancy_max_percent",
-            pl.Float64(),
-            "percent",
-            "launch details were not recorded, or the device's limits are not known",
-            "Theoretical occupancy on the device where it is highest.",
-        ),
-        Column(
-            "tensor_core_evidence",
-            pl.String(),
-            "",
-            "it is not known whether Tensor Cores are used",
-            "name, or name_unconfirmed for parts of names that no hardware counter "
-            "has checked yet.",
-        ),
-        PRECISION,
-        Column(
-            "precision_evidence",
-            pl.String(),
-            "",
-            "a collective or a copy",
-            "Source of the precision: name (of the kernel), hlo (element types of the "
-            "instruction), shape (recorded operand shapes) or default (none of them: "
-            "32).",
-        ),
-        _PERCENT,
-        Column(
-            "exposed_time_us",
-            pl.Float64(),
-            "us",
-            NEVER,
-            "The part during which nothing else ran on that device.",
-        ),
-        Column(
-            "per_step_us",
-            pl.Float64(),
-            "us",
-            "there are no steps",
-            "Time of the activities that belong to a step, over the number of steps.",
-        ),
-        HOSTS,
-        DEVICES,
-        Column(
-            "source",
-            pl.String(),
-            "",
-            "not recorded",
-            "Line of the program that launched the kernel: that of the instruction, or "
-            "the first one of the innermost function; mixed for several.",
-        ),
-        Column(
-            "module",
-            pl.String(),
-            "",
-            "not recorded",
-            "Innermost module of the model (nn.Module) around the launch; mixed for "
-            "several.",
-        ),
-        *MEASURED_COLUMNS,
-    ),
-)
-PAIR_ROWS: Final = TableSchema(
-    "by_pair",
-    "a kernel with its op",
-    "by total time",
-    (
-        RANK,
-        KERNEL_NAME,
-        OP_NAME,
-        *TENSOR_CORES,
-        *KERNEL_TIMES,
-        _PERCENT,
-        Column(
-            "launch_shapes",
-            pl.List(pl.String()),
-            "",
-            NEVER,
-            "Grids and blocks of the kernel, as far as they are known.",
-        ),
-    ),
-)
-NAME_ROWS: Final = TableSchema(
-    "by_kernel",
-    "a kernel, whatever its op and launch shape",
-    "by total time",
-    (
-        RANK,
-        KERNEL_NAME,
-        *TENSOR_CORES,
-        *KERNEL_TIMES,
-        _PERCENT,
-        Column(
-            "ops",
-            pl.List(pl.String()),
-            "",
-            NEVER,
-            "Ops that the kernel ran for, as far as they are known.",
-        ),
-        Column(
-            "launch_shapes",
-            pl.List(pl.String()),
-            "",
-            NEVER,
-            "Grids and blocks of the kernel, as far as they are known.",
-        ),
-    ),
-)
-PIE_ROWS: Final = TableSchema(
-    "pie",
-    "a slice of the time of all kernels",
-    "the largest first, other last",
-    (
-        Column(
-            "name", pl.String(), "", NEVER, "Name of the kernel; other for the rest."
-        ),
-        Column("total_us", pl.Float64(), "us", NEVER, "Total time of the kernel."),
-        Column(
-            "percent",
-            pl.Float64(),
-            "percent",
-            "the kernels took no time",
-            "Share of the time of all kernels, shown or not.",
-        ),
-    ),
-)
 _SLICES: Final = 10
 _MIXED: Final = "mixed"
 
@@ -229,56 +67,30 @@ _ORDER: Final = (
     *("uses_tensor_core", "tensor_core_eligible", "op_name"),
 )
 
-_NO_DETAILS: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="no kernel carries this launch detail.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
+#: Column → code and remedy where no kernel has a value.
+_REASONS: Final = declared_reasons(
+    KERNEL_ROWS,
+    {
+        **dict.fromkeys(
+            (
+                *("registers", "shared_memory_bytes", "static_shared_memory_bytes"),
+                *("dynamic_shared_memory_bytes", "block_dim", "grid_dim"),
+                *("occupancy_percent", "occupancy_max_percent", "occupancy_limiter"),
+            ),
+            ("NO_KERNEL_DETAILS", Remedy.OTHER_DEVICE_TRACER),
+        ),
+        "tensor_core_eligible": (
+            "NOT_RECORDED",
+            "Record with the framework's own profiler, which writes both.",
+        ),
+        "source": ("NOT_RECORDED", Remedy.RECORD_LINES),
+        "module": (
+            "NOT_RECORDED",
+            "Record with PyTorch's profiler: `with_stack=True, with_modules=True`.",
+        ),
+        "uses_tensor_core": ("NOT_RECORDED", Remedy.COUNT_MATRIX_INSTRUCTIONS),
+    },
 )
-_NO_OCCUPANCY: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="occupancy was not recorded, and registers, shared memory, block or the "
-    "limits of the device are not known.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-_REASONS: Final[dict[str, Unavailable]] = {
-    "registers": _NO_DETAILS,
-    "shared_memory_bytes": _NO_DETAILS,
-    "static_shared_memory_bytes": _NO_DETAILS,
-    "dynamic_shared_memory_bytes": _NO_DETAILS,
-    "block_dim": _NO_DETAILS,
-    "grid_dim": _NO_DETAILS,
-    "occupancy_percent": _NO_OCCUPANCY,
-    "occupancy_max_percent": _NO_OCCUPANCY,
-    "occupancy_limiter": Unavailable(
-        code="NO_KERNEL_DETAILS",
-        reason="registers, shared memory, block or the limits of the device are not "
-        "known.",
-        remedy=Remedy.OTHER_DEVICE_TRACER,
-    ),
-    "tensor_core_eligible": Unavailable(
-        code="NOT_RECORDED",
-        reason="the op of a kernel, or the compute capability of its device, is not "
-        "known.",
-        remedy="Record with the framework's own profiler, which writes both.",
-    ),
-    "source": Unavailable(
-        code="NOT_RECORDED",
-        reason="neither lines of instructions nor functions around launches were "
-        "recorded.",
-        remedy=Remedy.RECORD_LINES,
-    ),
-    "module": Unavailable(
-        code="NOT_RECORDED",
-        reason="no module of the model (nn.Module) was recorded around a launch.",
-        remedy="Record with PyTorch's profiler, `with_stack=True` and "
-        "`with_modules=True`.",
-    ),
-    "uses_tensor_core": Unavailable(
-        code="NOT_RECORDED",
-        reason="no kernel's name shows whether it uses Tensor Cores.",
-        remedy=Remedy.COUNT_MATRIX_INSTRUCTIONS,
-    ),
-}
 
 
 class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,7 +126,9 @@ class KernelStatsResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int]]
 
 
-def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unavailable:
+def analyse(
+    profile: ProfileData, options: KernelStatsOptions
+) -> KernelStatsResult | Unavailable:
     """Merge the kernels of all hosts.
 
     Definition: docs/tools/kernel_stats.md#what-is-a-row.
@@ -332,8 +146,13 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
             found[host] = of_host
     everything = _everything(profile, found)
     if everything is None or not len(everything):
-        return next(iter(absent.values()), _NO_KERNELS)
-    step_count = _step_count(profile, found)
+        return next(iter(absent.values()), _WHY["no_kernels"])
+    stepped = (profile.derived(host, steps) for host in found)
+    step_count = sum(
+        len(host_steps.rows)
+        for host_steps in stepped
+        if not isinstance(host_steps, Unavailable)
+    )
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
@@ -363,13 +182,6 @@ def analyse(profile: ProfileData, options: Options) -> KernelStatsResult | Unava
     )
 
 
-_NO_KERNELS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="a device is listed, but none of its kernels was recorded.",
-    remedy=Remedy.ALLOW_DEVICE_TRACER,
-)
-
-
 def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
     frames = [
         kernels.rows.with_columns(host=pl.lit(host))
@@ -392,13 +204,6 @@ def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFram
     return found[of_class]
 
 
-def _step_count(profile: ProfileData, found: dict[str, Kernels]) -> int | None:
-    """Return steps of all hosts with kernels; None without any."""
-    stepped = [profile.derived(host, steps) for host in found]
-    known = [each for each in stepped if not isinstance(each, Unavailable)]
-    return sum(len(each.rows) for each in known) or None
-
-
 def _merged(everything: pl.DataFrame) -> pl.DataFrame:
     """Return one row per key over hosts and devices."""
     return everything.group_by(_KEY).agg(
@@ -407,7 +212,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         pl.col("min_ps").min(),
         pl.col("max_ps").max(),
         pl.col("exposed_ps").sum(),
-        _sum_of_known("step_ps"),
+        sum_of_known("step_ps"),
         pl.col("occupancy_percent").min(),
         pl.col("occupancy_percent").max().alias("occupancy_max_percent"),
         *(
@@ -423,12 +228,6 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _sum_of_known(column: str) -> pl.Expr:
-    """Return the sum of what is known; null where nothing is."""
-    values = pl.col(column)
-    return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)
-
-
 def _only_value(column: str) -> pl.Expr:
     """Return the value that all rows share; a word for several; null for none."""
     values = pl.col(column).drop_nulls().unique()
@@ -440,7 +239,7 @@ def _only_value(column: str) -> pl.Expr:
     )
 
 
-def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.DataFrame:
+def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
     )
@@ -458,9 +257,7 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int | None) -> pl.Dat
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         )
-        .select(
-            pl.col(name).cast(dtype) for name, dtype in KERNEL_ROWS.dtypes().items()
-        )
+        .select(KERNEL_ROWS.cast_columns())
     )
 
 

@@ -5,6 +5,6 @@ from stepscope.analysis.memory_profile.profile import (
     MemoryProfileResult,
     analyse,
 )
-from stepscope.analysis.options.memory_profile import Options
+from stepscope.analysis.options import MemoryProfileOptions as Options
 
 __all__ = ["NEEDS", "MemoryProfileResult", "Options", "analyse"]

@@ -1,24 +1,40 @@
-"""One memory of a result: its numbers, and what takes all of its events to know."""
+"""One memory of a result: its numbers, what is not known of it, and its doubts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import (
+from stepscope.analysis.memory_profile.rows import (
     BREAKDOWN_ROWS,
     LINE_ROWS,
+    LOST,
     STEP_ROWS,
+    SUMMARY_ROWS,
     TIMELINE_ROWS,
 )
-from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+)
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.quality import QualityNote
+from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.analysis.memory_profile.rows import MemoryView
+    from stepscope.trace.schema import TableSchema
+    from stepscope.unavailable import Missing, Unavailable
+
+_WHY: Final = room_reasons("memory_profile")
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,3 +222,169 @@ def passed_thresholds(
             )
         )
     return tuple(found)
+
+
+_RECORD_MORE: Final = (
+    "Record with a release of the framework whose allocator reports it."
+)
+#: What else to do about a column without values.
+_REMEDIES: Final = {
+    "capacity_bytes": "Look it up where the program ran (`nvidia-smi`, `free -h`).",
+    **dict.fromkeys(("tensor_bytes", "source", "stack"), Remedy.WRITE_MEMORY),
+}
+
+
+def growth_of(
+    steps: pl.DataFrame, *, field: str
+) -> tuple[Statistics, tuple[Missing, ...]]:
+    """Return the growth over closed steps, else over the open one."""
+    closed = steps.filter(~pl.col("open_end"))
+    measured = closed if len(closed) else steps
+    return statistics_of(measured["growth_bytes"].drop_nulls().to_numpy(), field=field)
+
+
+def _reasons(table: TableSchema) -> dict[str, Unavailable]:
+    """Return why columns hold nothing; that steps have no names needs no reason."""
+    return declared_reasons(
+        table,
+        {
+            column.name: ("NOT_RECORDED", _REMEDIES.get(column.name, _RECORD_MORE))
+            for column in table.columns
+            if column.null and column.name != "name"
+        },
+    )
+
+
+def missing_of_rows(
+    rows: pl.DataFrame, memories: Mapping[str, Memory]
+) -> list[Missing]:
+    """Return columns of the summary that no memory has a value for."""
+    reasons = _reasons(SUMMARY_ROWS)
+    if rows["peak_bytes"].is_not_null().any():
+        told = any(
+            it.timeline["fragmentation"].is_not_null().any() for it in memories.values()
+        )
+        if told:
+            reasons["peak_fragmentation"] = _WHY["not_at_peak"]
+        reasons["peak_capacity_percent"] = reasons["capacity_bytes"]
+    return missing_columns(rows, reasons, prefix="rows.")
+
+
+def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
+    """Return every field of a memory that is null, and every column that is."""
+    path = f"memories.{name}"
+    of_rows = _reasons(SUMMARY_ROWS)
+    found = [
+        of_rows[field].for_field(f"{path}.{field}")
+        for field in memory.__struct_fields__
+        if field in of_rows and getattr(memory, field) is None
+    ]
+    if memory.unmatched_deallocations is None:
+        nowhere = of_rows["unmatched_deallocations"]
+        found.append(nowhere.for_field(f"{path}.breakdown"))
+    if view.steps.why is not None:
+        found += [
+            view.steps.why.for_field(f"{path}.{field}")
+            for field in ("steps", "growth_bytes_per_step")
+        ]
+    else:
+        field = f"{path}.growth_bytes_per_step"
+        found += growth_of(memory.steps, field=field)[1]
+    no_step = {"step_id": view.steps.why or _WHY["in_no_step"]}
+    found += _missing_at_peak(path, memory, _reasons(TIMELINE_ROWS) | no_step)
+    if memory.lines.is_empty() and not memory.breakdown.is_empty():
+        found.append(_reasons(LINE_ROWS)["source"].for_field(f"{path}.lines"))
+    if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
+        found.append(
+            _WHY["older_uncounted"].for_field(f"{path}.breakdown.allocation_bytes")
+        )
+    for table in (TIMELINE_ROWS, BREAKDOWN_ROWS, LINE_ROWS, STEP_ROWS):
+        field = table.name.removeprefix("memories.")
+        reasons = _reasons(table)
+        # A row that is no single allocation has no requested size.
+        itemised = pl.col("occurrences").is_not_null()
+        found += missing_columns(
+            getattr(memory, field),
+            reasons | no_step if "step_id" in reasons else reasons,
+            prefix=f"{path}.{field}.",
+            where=itemised if table is BREAKDOWN_ROWS else None,
+        )
+    return found
+
+
+def _missing_at_peak(
+    path: str, memory: Memory, reasons: dict[str, Unavailable]
+) -> list[Missing]:
+    peak = memory.peak
+    if peak is None:
+        fields = ["peak"]
+        if memory.breakdown_time_ms is None:
+            fields += ["breakdown", "breakdown_time_ms"]
+        return [reasons["heap_bytes"].for_field(f"{path}.{field}") for field in fields]
+    found = []
+    for field in peak.__struct_fields__:
+        if getattr(peak, field) is not None:
+            continue
+        elsewhere = memory.timeline[field].is_not_null().any()
+        why = _WHY["not_at_peak"] if elsewhere else reasons[field]
+        if field == "fragmentation" and peak.free_bytes == 0:
+            why = _WHY["nothing_free"]
+        if field == "step_id":
+            why = reasons[field]
+        found.append(why.for_field(f"{path}.peak.{field}"))
+    return found
+
+
+def doubts_of(
+    name: str, memory: Memory, view: MemoryView, facts: Facts
+) -> list[QualityNote]:
+    """Return what is contradictory in the events of one memory."""
+    found = []
+    least, greatest = facts.least_capacity, facts.capacity
+    if least is not None and greatest is not None and least != greatest:
+        found.append(
+            QualityNote(
+                kind="memory_capacity_changed",
+                severity="warning",
+                scope=name,
+                message=f"The capacity of {name} changes from "
+                f"{bytes_text(least)} to {bytes_text(greatest)}; the greatest "
+                "is shown.",
+            )
+        )
+    lost = memory.breakdown.filter(pl.col("op_name") == LOST)
+    if len(lost):
+        found.append(
+            QualityNote(
+                kind="allocator_events_lost",
+                severity="warning",
+                scope=name,
+                message=f"The events of {name} leave "
+                f"{bytes_text(-lost['allocation_bytes'][0])} more alive than are in "
+                "use (LOST_EVENTS): deallocations are missing.",
+                remedy="Record a shorter time.",
+            )
+        )
+    if view.older_uncounted:
+        found.append(
+            QualityNote(
+                kind="memory_use_since_start",
+                severity="info",
+                scope=name,
+                message=f"The events of {name} count blocks from the begin of the "
+                "recording on: older blocks are in use beside them and are not shown.",
+                remedy="Begin to record before the program builds its model.",
+            )
+        )
+    if view.memory.replayed and memory.peak is not None:
+        found.append(
+            QualityNote(
+                kind="memory_use_replayed",
+                severity="info",
+                scope=name,
+                message=f"The events of {name} do not report the memory in use; it is "
+                "what they add up to, so blocks older than the profile are only seen "
+                "where they are freed.",
+            )
+        )
+    return found

@@ -8,21 +8,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import SUMMARY_ROWS
-from stepscope.analysis.memory_profile.gaps import (
-    doubts_of,
-    growth_of,
-    missing_of,
-    missing_of_rows,
-)
 from stepscope.analysis.memory_profile.memory import (
     Facts,
     Memory,
     MemoryPeak,
+    doubts_of,
     facts_of,
+    growth_of,
+    missing_of,
+    missing_of_rows,
     passed_thresholds,
 )
 from stepscope.analysis.memory_profile.rows import (
+    SUMMARY_ROWS,
     MemoryView,
     breakdown_rows,
     line_rows,
@@ -30,6 +28,7 @@ from stepscope.analysis.memory_profile.rows import (
     step_rows,
     timeline_rows,
 )
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.memory.replay import allocation_steps, memory_replay
 from stepscope.errors import BadUsage
 from stepscope.trace.quality import QualityNote
@@ -37,18 +36,13 @@ from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.memory_profile import Options
+    from stepscope.analysis.options import MemoryProfileOptions
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("memory_profile")
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (allocation_steps, memory_replay)
-
-_NO_EVENTS: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The profile holds no allocation and no deallocation.",
-    remedy="Record a program whose allocator reports: TensorFlow on GPU or CPU, JAX on "
-    "AMD GPUs or TPUs, PyTorch with profile_memory=True.",
-)
 
 
 class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +65,7 @@ class MemoryProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: MemoryProfileOptions
 ) -> MemoryProfileResult | Unavailable:
     """Look at every memory of every host.
 
@@ -97,7 +91,7 @@ def analyse(
         views |= {f"{prefix}{view.memory.name}": view for view in found}
         host_of |= {f"{prefix}{view.memory.name}": host for view in found}
     if not views:
-        return next(iter(absent.values()), _NO_EVENTS)
+        return next(iter(absent.values()), _WHY["no_events"])
     if options.memory is not None:
         if options.memory not in views:
             raise BadUsage.unknown_name("memory", options.memory, views)
@@ -132,7 +126,7 @@ def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
     if isinstance(allocations, Unavailable):
         return allocations
     if not len(allocations):
-        return _NO_EVENTS
+        return _WHY["no_events"]
     replay = present(profile.derived(host, memory_replay))
     steps = present(profile.derived(host, allocation_steps))
     found = [
@@ -148,7 +142,7 @@ def _fullness(view: MemoryView) -> tuple[int, str]:
     return -most, memory.name
 
 
-def _memory(view: MemoryView, facts: Facts, options: Options) -> Memory:
+def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Memory:
     memory = view.memory
     peak = _peak(view)
     place, time_ms = memory.peak, None if peak is None else peak.time_ms

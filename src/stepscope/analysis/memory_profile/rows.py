@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.memory_profile.columns import (
-    BREAKDOWN_ROWS,
-    LINE_ROWS,
-    STEP_ROWS,
-    TIMELINE_ROWS,
-)
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
@@ -26,6 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
+
+_TABLES: Final = tables_of("memory_profile")
+SUMMARY_ROWS: Final = _TABLES["rows"]
+TIMELINE_ROWS: Final = _TABLES["memories.timeline"]
+BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
+LINE_ROWS: Final = _TABLES["memories.lines"]
+STEP_ROWS: Final = _TABLES["memories.steps"]
 
 #: What the events do not itemise (docs/tools/memory_profile.md#breakdown).
 BEFORE: Final = "allocated before the profile started"
@@ -157,9 +159,7 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
         view.steps.step.gather(rows).alias("step_id"),
         nullable("memory_in_use_bytes", memory.in_use_bytes[places], known),
     )
-    return frame.select(
-        pl.col(name).cast(kind) for name, kind in TIMELINE_ROWS.dtypes().items()
-    )
+    return frame.select(TIMELINE_ROWS.cast_columns())
 
 
 def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
@@ -214,9 +214,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
             "occurrences",
             data_type_name(pl.col("dtype")).alias("data_type"),
         )
-        .select(
-            pl.col(name).cast(kind) for name, kind in BREAKDOWN_ROWS.dtypes().items()
-        )
+        .select(BREAKDOWN_ROWS.cast_columns())
     )
     heap, stack = view.use_after(place)
     rest = None if heap is None else heap - int(live["allocation_bytes"].sum())
@@ -269,7 +267,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
     texts = [None if it is None else view.strings[it] for it in rows["stack"].to_list()]
     return rows.with_columns(
         share.alias("share_percent"), pl.Series("stack", texts, pl.String)
-    ).select(pl.col(name).cast(kind) for name, kind in LINE_ROWS.dtypes().items())
+    ).select(LINE_ROWS.cast_columns())
 
 
 def _blocks() -> pl.Expr:
@@ -327,9 +325,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         nullable("min_bytes", *least),
         nullable("max_bytes", *greatest),
     )
-    return frame.select(
-        pl.col(name).cast(kind) for name, kind in STEP_ROWS.dtypes().items()
-    )
+    return frame.select(STEP_ROWS.cast_columns())
 
 
 def _extreme(

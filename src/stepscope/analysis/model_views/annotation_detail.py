@@ -9,12 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.analysis.model_views.annotation_columns import (
-    ANNOTATION_CALLS,
-    ANNOTATION_KERNELS,
-    ANNOTATION_OPS,
-    ANNOTATION_STEPS,
-)
+from stepscope.analysis.results.tables import room_reasons, sum_of_known, tables_of
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import added_up
@@ -27,19 +22,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.annotated import Annotated as AnnotatedHost
+    from stepscope.analysis.model_views.annotation_rows import (
+        Annotated as AnnotatedHost,
+    )
     from stepscope.derive.profile_data import ProfileData
 
-_NO_STEP: Final = Unavailable(
-    code="NO_STEPS",
-    reason="no call began in a step of the host.",
-    remedy="Record more than one complete step.",
-)
-_NO_OPS_INSIDE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no execution of an op on the host was recorded.",
-    remedy="Record ops with the profiler of the framework.",
-)
+_WHY: Final = room_reasons("model_views")
+
+_TABLES: Final = tables_of("model_views")
+ANNOTATION_CALLS: Final = _TABLES["calls"]
+ANNOTATION_STEPS: Final = _TABLES["by_step"]
+ANNOTATION_OPS: Final = _TABLES["ops"]
+ANNOTATION_KERNELS: Final = _TABLES["kernels"]
 
 
 class AnnotationDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +78,7 @@ def annotation_detail(
     """Look closely at one annotation; and say what cannot be told of it.
 
     Args:
-        profile: The run.
         hosts: Hosts with annotations; one of them has it.
-        name: Name of an annotation.
         most_calls: How many calls to list at most; all where it is None.
     """
     of_hosts = [_calls_of(profile, one, name) for one in hosts]
@@ -102,7 +94,7 @@ def annotation_detail(
         missing += [unknown.for_field(f"detail.{field}") for field in fields]
     by_step = _by_step(outermost)
     if by_step is None:
-        missing.append(_NO_STEP.for_field("detail.by_step"))
+        missing.append(_WHY["no_step"].for_field("detail.by_step"))
     ops = _ops(profile, hosts, of_hosts)
     if isinstance(ops, Unavailable):
         missing.append(ops.for_field("detail.ops"))
@@ -203,7 +195,7 @@ def _by_step(calls: pl.DataFrame) -> pl.DataFrame | None:
         .agg(
             pl.len().alias("occurrences"),
             pl.col("host_ps").sum(),
-            *(_sum_of_known(name) for name in ("device_ps", "launches")),
+            *(sum_of_known(name) for name in ("device_ps", "launches")),
         )
         .with_columns(**_in_us("host", "device"))
     )
@@ -214,7 +206,7 @@ def _ops(
     profile: ProfileData, hosts: Sequence[AnnotatedHost], of_hosts: Sequence[_Calls]
 ) -> pl.DataFrame | Unavailable:
     parts = []
-    why = _NO_OPS_INSIDE
+    why = _WHY["no_ops_inside"]
     for one, calls in zip(hosts, of_hosts, strict=True):
         ran = profile.derived(one.host, host_op_events)
         if isinstance(ran, Unavailable):
@@ -270,11 +262,6 @@ def _kernels(
         .sort("total_us", "name", "kind", descending=[True, False, False])
     )
     return _declared(summed, ANNOTATION_KERNELS.dtypes())
-
-
-def _sum_of_known(name: str) -> pl.Expr:
-    known = pl.col(name).is_not_null().any()
-    return pl.when(known).then(pl.col(name).sum()).alias(name)
 
 
 def _in_us(*names: str) -> dict[str, pl.Expr]:

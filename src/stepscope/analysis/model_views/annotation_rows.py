@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.annotated import sums
-from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
 from stepscope.analysis.model_views.rows import listed, selected
+from stepscope.analysis.model_views.settings import Settings
 from stepscope.analysis.model_views.tree import METRICS, Nodes, Tree, summed
-from stepscope.analysis.results.null_columns import missing_columns
+from stepscope.analysis.results.tables import missing_columns, room_reasons, tables_of
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.device.correlation import correlation
+from stepscope.derive.model.annotation_calls import annotation_calls
+from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
+from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -21,9 +26,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.annotated import Annotated
-    from stepscope.analysis.model_views.settings import Settings
+    from stepscope.derive.model.annotation_calls import AnnotationCalls
+    from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Missing
+
+_WHY: Final = room_reasons("model_views")
+
+ANNOTATION_ROWS: Final = tables_of("model_views")["annotation"]
 
 #: Name of a choice of columns → the columns of this view.
 _SELECTABLE: Final = {
@@ -36,14 +45,106 @@ _SELECTABLE: Final = {
     "op_types": ("library",),
 }
 _OF_DEVICES: Final = ("total_device_us", "device_us", "device_busy_us", "launches")
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="these ranges took no time, so there is nothing to take a share of.",
-    remedy="Nothing is wrong.",
-)
 #: What is added up by node beside `METRICS`: launch calls, and host and device time of
 #: calls that began in a step.
 _MORE: Final = ("launches", "step_ps", "step_device_ps")
+
+
+class LaunchedWork(Frozen, frozen=True):
+    """The activities of devices, and the annotated call that launched each.
+
+    Attributes:
+        call: int32 by row of device_activity; -1 for none.
+        start_ps: int64 by row of device_activity.
+        dur_ps: int64 by row of device_activity.
+        device: int32 by row of device_activity; ordinal of its device.
+        launches: int64 by call; its own launch calls with recorded work.
+    """
+
+    call: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    device: NDArray[np.int32]
+    launches: NDArray[np.int64]
+
+
+class Annotated(Frozen, frozen=True):
+    """The annotated calls of one host.
+
+    Attributes:
+        host: Name of the host.
+        found: All calls.
+        chosen: By call: whether it counts.
+        work: What they launched, or why nothing is known of it.
+        step_rows: Steps of the host that the chosen calls may be in; None where the
+            host has none.
+    """
+
+    host: str
+    found: AnnotationCalls
+    chosen: NDArray[np.bool_]
+    work: LaunchedWork | Unavailable
+    step_rows: pl.DataFrame | None
+
+    def device_ps(self) -> NDArray[np.int64]:
+        """Return by call the time of the device work that it launched itself."""
+        if isinstance(self.work, Unavailable):
+            return np.zeros(len(self.chosen), np.int64)
+        return sums(self.work.call, self.work.dur_ps, len(self.chosen))
+
+    def launches(self) -> NDArray[np.int64]:
+        """Return by call its own launch calls with recorded work."""
+        if isinstance(self.work, Unavailable):
+            return np.zeros(len(self.chosen), np.int64)
+        return self.work.launches
+
+
+def annotated(
+    profile: ProfileData, host: str, chosen_steps: Sequence[int] | None
+) -> Annotated | Unavailable:
+    """Look at the annotated calls of a host.
+
+    Args:
+        chosen_steps: Rows of the steps in which calls have to begin to count; None for
+            every call.
+    """
+    found = profile.derived(host, annotation_calls)
+    if isinstance(found, Unavailable):
+        return found
+    of_host = profile.derived(host, steps)
+    rows = None
+    if not isinstance(of_host, Unavailable) and not of_host.on_device:
+        rows = of_host.rows.with_row_index("row")
+    chosen = np.ones(len(found.event), np.bool_)
+    if chosen_steps is not None:
+        chosen = np.isin(found.step, np.array(chosen_steps, np.int32))
+        rows = None if rows is None else rows[list(chosen_steps)]
+    return Annotated(host, found, chosen, _work(profile, host, found), rows)
+
+
+def sums(
+    at: NDArray[np.int32], values: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
+    """Add up values by place; those at -1 are left out."""
+    return totals_by(at, values, count=count).total
+
+
+def _work(
+    profile: ProfileData, host: str, found: AnnotationCalls
+) -> LaunchedWork | Unavailable:
+    if isinstance(found.of_activity, Unavailable):
+        return found.of_activity
+    if isinstance(found.of_launch, Unavailable):
+        return found.of_launch
+    activity = present(profile.table(host, "device_activity"))
+    made = present(profile.derived(host, correlation)).activity_count_of_launch > 0
+    return LaunchedWork(
+        call=found.of_activity,
+        start_ps=ints(activity, "start_ps"),
+        dur_ps=ints(activity, "dur_ps"),
+        device=handles(activity, "device"),
+        launches=sums(found.of_launch, made.astype(np.int64), len(found.event)),
+    )
 
 
 class _Grown(Frozen, frozen=True):
@@ -73,8 +174,6 @@ def annotation_rows(
     named ranges.
 
     Args:
-        hosts: The hosts.
-        settings: What to list.
         busy: Whether to work out `device_busy_us`, for which all work is sorted; the
             column is null otherwise.
     """
@@ -126,11 +225,14 @@ def annotation_missing(
 
     Args:
         hosts: The hosts with annotations, at least one.
-        frame: Their rows.
         no_steps: Why the hosts have no steps, where they have none.
     """
     unknown = {one.host: one.work for one in hosts if isinstance(one.work, Unavailable)}
-    reasons = {"percent": _NO_TIME, "step_us": no_steps, "step_device_us": no_steps}
+    reasons = {
+        "percent": _WHY["no_time_of_ranges"],
+        "step_us": no_steps,
+        "step_device_us": no_steps,
+    }
     found = []
     if len(unknown) == len(hosts):
         why = next(iter(unknown.values()))
@@ -210,7 +312,6 @@ def _busy(
     """Return by node the union of the work that was launched in it and beneath.
 
     Args:
-        one: The calls of a host.
         at: Node of each call, -1 for calls that do not count.
         parent: By node, -1 for a root.
     """
@@ -258,3 +359,68 @@ def _united(
         .group_by("node")
         .agg(ps=(pl.col("end") - pl.col("begin")).clip(lower_bound=0).sum())
     )
+
+
+class TopAnnotation(msgspec.Struct, frozen=True, kw_only=True):
+    """A range that the program named, over all places where it stands.
+
+    Attributes:
+        name: Name of the range.
+        occurrences: Number of its calls.
+        total_us: Host time in it.
+        step_us: Host time in it per step; null where the hosts have no steps.
+        total_device_us: Time of the device work that was launched in it; null where
+            launches are not known.
+    """
+
+    name: str
+    occurrences: int
+    total_us: float
+    step_us: float | None
+    total_device_us: float | None
+
+
+def top_annotations(profile: ProfileData, most: int) -> tuple[TopAnnotation, ...]:
+    """Return the ranges with most host time; empty where the program named none.
+
+    Ranges that only mark steps, and those of a framework, are left out: other parts of
+    a report are about them.
+    """
+    looked = [annotated(profile, host, None) for host in profile.hosts]
+    hosts = [one for one in looked if not isinstance(one, Unavailable)]
+    if not hosts:
+        return ()
+    rows = annotation_rows(hosts, Settings(), busy=False)
+    path: dict[int, frozenset[str]] = {}
+    outermost = []
+    for number, parent, name in rows[["id", "parent", "name"]].iter_rows():
+        above = frozenset[str]() if parent is None else path[parent]
+        path[number] = above | {name}
+        outermost.append(name not in above)
+    inner = ~pl.Series(outermost)
+    # A range inside one of the same name is part of that one's time.
+    times = ("total_us", "step_us", "total_device_us")
+    marks = (profile.derived(host, steps) for host in profile.hosts)
+    markers = {
+        name
+        for one in marks
+        if not isinstance(one, Unavailable)
+        for name in one.rows["marker"].drop_nulls().to_list()
+    }
+    summed = (
+        rows.with_columns(
+            pl.when(inner).then(0.0).otherwise(name).alias(name) for name in times
+        )
+        .filter(~pl.col("library") & ~pl.col("name").is_in(sorted(markers)))
+        .group_by("name")
+        .agg(
+            pl.col("occurrences").sum(),
+            *(
+                pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
+                for name in times
+            ),
+        )
+        .sort("total_us", "name", descending=[True, False])
+        .head(most)
+    )
+    return tuple(TopAnnotation(**row) for row in summed.iter_rows(named=True))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.ops.database import host_ops
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("model_views")
+
 #: Column that may be unknown of a whole tree → the metric that decides it.
 TOLD_BY: Final = {
     "flops": "flops",
@@ -27,54 +29,8 @@ TOLD_BY: Final = {
     "parameters": "parameters",
     "allocated_bytes": "allocated_bytes",
 }
-_NO_SHAPES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="for these ops the sizes of the operands were not recorded, or no formula "
-    "is known.",
-    remedy=Remedy.RECORD_SHAPES,
-)
-_NO_VARIABLES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="the sizes of the variables that these nodes read are not known: that "
-    "takes the modules of the model and the sizes of operands.",
-    remedy=Remedy.RECORD_MODULES_AND_SHAPES,
-)
 #: Type of the nodes of described variables.
 _OF_TABLE: Final = frozenset({("scope", "parameters"), ("op", "parameters")})
-_NOT_HERE: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="the model's description has no variable in these nodes, or not its sizes.",
-    remedy="Look at the scopes that the variables are named after, or at the type "
-    "`Variable`.",
-)
-_MAYBE_TRAINED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="of some variables it is not known whether they are trained; they are "
-    "counted.",
-    remedy="Look at what the optimizer of the program is given.",
-)
-_NO_BYTES: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="no recorded allocation names an op of these nodes.",
-    remedy=Remedy.RECORD_OP_MEMORY,
-)
-_NO_LINES: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="for what is listed under (no source line) neither a line of the "
-    "program nor the Python call around it was recorded.",
-    remedy=Remedy.RECORD_LINES,
-)
-_NO_LAUNCHES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no call that launches work on a device was recorded, so it is not known "
-    "which function launched it.",
-    remedy=Remedy.RECORD_LAUNCHES,
-)
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="these nodes took no time, so there is nothing to take a share of.",
-    remedy="Nothing is wrong.",
-)
 
 
 def why_nothing(profile: ProfileData, host: str) -> Unavailable:
@@ -113,11 +69,11 @@ def missing_fields(
     """Explain each column with nulls."""
     if not works:
         # The reason stands by the hosts.
-        return [_NO_TIME.for_field("flops_known_percent")]
+        return [_WHY["no_time_of_nodes"].for_field("flops_known_percent")]
     first = next(iter(works.values()))
     allocations = first.allocations
     reasons = {
-        "percent": _NO_TIME,
+        "percent": _WHY["no_time_of_nodes"],
         **dict.fromkeys(
             ("host_us", "total_host_us"), why_no_host(first, everything=everything)
         ),
@@ -125,12 +81,12 @@ def missing_fields(
             ("device_us", "total_device_us"),
             why_no_device(first, everything=everything),
         ),
-        **dict.fromkeys(("flops", "self_flops"), _NO_SHAPES),
-        "flops_known_percent": _NO_TIME,
-        "parameters": _NO_VARIABLES,
+        **dict.fromkeys(("flops", "self_flops"), _WHY["no_shapes"]),
+        "flops_known_percent": _WHY["no_time_of_nodes"],
+        "parameters": _WHY["no_variables"],
         "allocated_bytes": allocations
         if isinstance(allocations, Unavailable)
-        else _NO_BYTES,
+        else _WHY["no_bytes"],
     }
     described = [
         work.parameters
@@ -138,9 +94,9 @@ def missing_fields(
         if not isinstance(work.parameters, Unavailable)
     ]
     found = [
-        (_NOT_HERE if described and (view, column) in _OF_TABLE else why).for_field(
-            f"{view}.{column}"
-        )
+        (
+            _WHY["not_here"] if described and (view, column) in _OF_TABLE else why
+        ).for_field(f"{view}.{column}")
         for view, frame in frames.items()
         for column, why in reasons.items()
         if column in frame.columns
@@ -150,11 +106,11 @@ def missing_fields(
     if settings.trainable_only and any(
         table["trainable"].null_count() for table in described
     ):
-        found.append(_MAYBE_TRAINED.for_field("scope.parameters[trainable]"))
+        found.append(_WHY["maybe_trained"].for_field("scope.parameters[trainable]"))
     if not spent:
-        found.append(_NO_TIME.for_field("flops_known_percent"))
+        found.append(_WHY["no_time_of_nodes"].for_field("flops_known_percent"))
     if NO_SOURCE in frames["code"]["name"].to_list():
-        found.append(_NO_LINES.for_field("code"))
+        found.append(_WHY["no_lines"].for_field("code"))
     return found
 
 
@@ -179,11 +135,11 @@ def missing_lines(
             continue
         reason = otherwise if first is None else why(first, everything=everything)
         if side == "device" and source.rows["device_us"].count():
-            reason = _NO_LAUNCHES
+            reason = _WHY["no_launches"]
         found += [
             reason.for_field(f"source.{column}")
             for column in (f"{side}_us", f"total_{side}_us")
         ]
     if not source.some or NO_SOURCE in source.rows["name"].to_list():
-        found.append(_NO_LINES.for_field("source"))
+        found.append(_WHY["no_lines"].for_field("source"))
     return found

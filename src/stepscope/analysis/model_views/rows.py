@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.columns import VIEW_ROWS
 from stepscope.analysis.model_views.settings import SELECTABLE
 from stepscope.analysis.model_views.tree import METRICS, summed
 from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.tables import tables_of
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.analysis.model_views.tree import Tree
     from stepscope.trace.schema import TableSchema
+
+VIEW_ROWS: Final = tables_of("model_views")["scope"]
 
 _ALWAYS: Final = ("id", "parent", "depth", "name")
 #: Orders in which the least comes first.
@@ -51,8 +53,6 @@ def view_rows(
     """List the nodes to show, columns `VIEW_ROWS` as far as selected.
 
     Args:
-        tree: All nodes.
-        settings: What to show.
         host: Host time was recorded.
         device: Device time was recorded.
     """
@@ -88,8 +88,6 @@ def selected(
 
     Args:
         frame: The columns of the shown nodes but their places in the tree.
-        shown: The nodes.
-        schema: All columns.
         select: Names of the groups that were selected.
         selectable: Group → its columns.
     """

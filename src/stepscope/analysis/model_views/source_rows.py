@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.columns import SOURCE_ROWS
 from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.derive.model.source_lines import SourceLines
     from stepscope.derive.profile_data import ProfileData
+
+SOURCE_ROWS: Final = tables_of("model_views")["source"]
 
 _KEY: Final = ("file", "line", "function", "exact")
 _TIMES: Final = {
@@ -73,7 +75,6 @@ def source_view(
     """List the lines of some hosts, in all of the recording or in some steps.
 
     Args:
-        profile: The run.
         chosen: Host → rows of its steps; None for all of the recording.
         settings: Thresholds of time, names and the order count.
     """
@@ -129,7 +130,11 @@ def _rows(
 ) -> pl.DataFrame:
     known = {"host": host, "device": device}
     times = [
-        (pl.col(ps) / PS_PER_US if known[_side(us)] else pl.lit(None, pl.Float64))
+        (
+            pl.col(ps) / PS_PER_US
+            if known["device" if "device" in us else "host"]
+            else pl.lit(None, pl.Float64)
+        )
         .cast(pl.Float64)
         .alias(us)
         for us, ps in _TIMES.items()
@@ -152,11 +157,7 @@ def _rows(
         "name",
         descending=[False, order != "name", True, False],
         nulls_last=True,
-    ).select(pl.col(name).cast(dtype) for name, dtype in SOURCE_ROWS.dtypes().items())
-
-
-def _side(column: str) -> str:
-    return "device" if "device" in column else "host"
+    ).select(SOURCE_ROWS.cast_columns())
 
 
 def _wanted(rows: pl.DataFrame, settings: Settings) -> pl.Expr:

@@ -100,8 +100,6 @@ def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tr
 
     Args:
         hosts: The charges of one view, host by host.
-        view: Which tree.
-        account_types: Only ops with such a type count.
     """
     nodes = Nodes(paths=view == "scope")
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.model_views.annotated import annotated
-from stepscope.analysis.model_views.annotation_columns import ANNOTATION_ROWS
-from stepscope.analysis.model_views.annotation_detail import annotation_detail
+from stepscope.analysis.model_views.annotation_detail import (
+    AnnotationDetail,
+    annotation_detail,
+)
 from stepscope.analysis.model_views.annotation_rows import (
+    ANNOTATION_ROWS,
+    annotated,
     annotation_missing,
     annotation_rows,
     unannotated_ps,
@@ -24,17 +27,18 @@ from stepscope.analysis.model_views.reasons import (
     why_no_host,
     why_nothing,
 )
-from stepscope.analysis.model_views.result import (
-    AnnotationDetailResult,
-    ModelViewsResult,
-)
-from stepscope.analysis.model_views.rows import view_rows
-from stepscope.analysis.model_views.settings import settings_of
-from stepscope.analysis.model_views.source_rows import source_view, with_functions
-from stepscope.analysis.model_views.step_choice import (
+from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
+from stepscope.analysis.model_views.settings import (
+    Settings,
+    settings_of,
     some_steps,
     step_numbers,
     step_rows,
+)
+from stepscope.analysis.model_views.source_rows import (
+    SOURCE_ROWS,
+    source_view,
+    with_functions,
 )
 from stepscope.analysis.model_views.tree import grown
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
@@ -43,11 +47,11 @@ from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
 from stepscope.derive.model.work import charges_of, model_charges, model_work
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.model_views import Options
+    from stepscope.analysis.options import ModelViewsOptions
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
@@ -56,7 +60,64 @@ if TYPE_CHECKING:
 NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
 
-def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavailable:
+class ModelViewsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Views of the same costs, over all selected hosts and devices.
+
+    Attributes:
+        view: Name of the view to show first.
+        scope: Costs by name scope, or by module of the model; columns as far as
+            selected, depth first. The roots' totals add up to all recorded time.
+        graph: Costs by op, each op beneath the op that called it.
+        op: Costs by op type.
+        code: Costs by line of the program, each beneath the function that called it.
+        source: Time by line of the program, in one list; its self times add up to the
+            time in which threads ran ops or functions, and to that of all device work.
+        annotation: Time in the ranges that the program named, each inside the range
+            around it on its thread, and of the device work that was launched there.
+        unannotated_device_us: Time of the device work that was launched in none of
+            these ranges, in all of the recording; null where launches are not known.
+        total_us: Time of everything that was accounted, on hosts and devices.
+        flops_known_percent: Share of the total time taken by ops with known operations;
+            null where no time was recorded.
+        settings: The options as they were decided.
+        step: Number of the step that is shown; null for all of the recording, and where
+            several are asked for.
+        steps: Numbers of the steps that are shown, by host; null for all of the
+            recording.
+        missing: Columns that hold nulls, with the reasons.
+        inputs: Host → number of executions and device activities that were read.
+    """
+
+    view: str
+    scope: Annotated[pl.DataFrame, VIEW_ROWS]
+    graph: Annotated[pl.DataFrame, VIEW_ROWS]
+    op: Annotated[pl.DataFrame, VIEW_ROWS]
+    code: Annotated[pl.DataFrame, VIEW_ROWS]
+    source: Annotated[pl.DataFrame, SOURCE_ROWS]
+    annotation: Annotated[pl.DataFrame, ANNOTATION_ROWS]
+    unannotated_device_us: float | None
+    total_us: float
+    flops_known_percent: float | None
+    settings: Settings
+    step: int | None
+    steps: dict[str, tuple[int, ...]] | None
+    missing: tuple[Missing, ...]
+    inputs: dict[str, dict[str, int]]
+
+
+class AnnotationDetailResult(ModelViewsResult, frozen=True, kw_only=True):
+    """The views, of which `annotation` shows one annotation, and that one closely.
+
+    Attributes:
+        detail: The annotation that was asked for.
+    """
+
+    detail: AnnotationDetail
+
+
+def analyse(
+    profile: ProfileData, options: ModelViewsOptions
+) -> ModelViewsResult | Unavailable:
     """Hang what ran into the trees.
 
     Definition: docs/tools/model_views.md#the-views.
@@ -135,7 +196,9 @@ def analyse(profile: ProfileData, options: Options) -> ModelViewsResult | Unavai
     return _with_annotation(profile, views, chosen, options)
 
 
-def _first(options: Options, nothing: Unavailable | None, named: frozenset[str]) -> str:
+def _first(
+    options: ModelViewsOptions, nothing: Unavailable | None, named: frozenset[str]
+) -> str:
     """Return the view to show first: another one where what was asked for is empty."""
     if nothing is None or options.view != VIEWS[0]:
         return options.view
@@ -191,7 +254,7 @@ def _with_annotation(
     profile: ProfileData,
     views: ModelViewsResult,
     chosen: dict[str, tuple[int, ...] | None],
-    options: Options,
+    options: ModelViewsOptions,
 ) -> ModelViewsResult:
     """Add the named ranges, and one of them closely where it was asked for."""
     looked = [annotated(profile, name, rows) for name, rows in chosen.items()]

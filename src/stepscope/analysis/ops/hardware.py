@@ -8,16 +8,18 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
 from stepscope.derive.ops.costs import op_costs
 from stepscope.derive.ops.database import device_ops
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("ops")
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,23 +41,11 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
 
-_NO_CORES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No recording says how many cores the program may use.",
-    remedy="Ask the machine: `nproc`.",
-)
-_NO_PEAK: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="The work of the kernels or the peak rates of the device are not known.",
-    remedy=Remedy.OTHER_DEVICE_TRACER,
-)
-
-
 def hardware(profile: ProfileData) -> Hardware:
     """Describe the hardware of all hosts of a run."""
     cores = _cores(profile)
     peak = _peak(profile)
-    missing = [] if cores is not None else [_NO_CORES.for_field("cores")]
+    missing = [] if cores is not None else [_WHY["no_cores"].for_field("cores")]
     if isinstance(peak, Unavailable):
         missing += [
             peak.for_field(field) for field in ("peak_percent", "peak_covered_percent")
@@ -90,7 +80,7 @@ def _peak(profile: ProfileData) -> tuple[float, float] | Unavailable:
     """Return percent of the peak, and the share of device time that it is known for."""
     done = possible = 0.0
     known_ps = whole_ps = 0
-    why: Unavailable = _NO_PEAK
+    why: Unavailable = _WHY["no_peak"]
     for host in profile.hosts:
         costs = profile.derived(host, op_costs)
         ops = profile.derived(host, device_ops)

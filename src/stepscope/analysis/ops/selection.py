@@ -1,4 +1,4 @@
-"""Which ops a person means: one by its name, or all of a scope."""
+"""Which ops a run has, and which a person means: one by its name, or all of a scope."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.host.op_events import host_op_events
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from stepscope.derive.profile_data import ProfileData
 
 #: What parts the scopes of a name: paths of most frameworks, namespaces of others.
 _SEPARATORS: Final = ("/", "::")
@@ -19,6 +24,19 @@ _CUT: Final = "…"
 _NAMED: Final = 5
 #: Levels of a path that are offered, from its end.
 _DEEPEST: Final = 100
+
+
+def op_names(profile: ProfileData) -> frozenset[str]:
+    """Return the names by which the table of ops lists what ran, on any host."""
+    names: set[str] = set()
+    for host in profile.hosts:
+        for found in (
+            profile.derived(host, host_op_events),
+            profile.derived(host, activity_ops),
+        ):
+            if not isinstance(found, Unavailable):
+                names.update(found.ops["name"].drop_nulls().to_list())
+    return frozenset(names)
 
 
 class OpSelection(Frozen, frozen=True, eq=True):
@@ -57,9 +75,6 @@ def select_ops(
     A name with `…` in it means the one name that it can be short for.
 
     Args:
-        op: The op asked for.
-        scope: The scope asked for.
-        names: Names of all ops.
         what: What the names are names of, for the message.
 
     Raises:

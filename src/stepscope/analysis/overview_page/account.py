@@ -76,8 +76,6 @@ def account_of(
     """List every owner that has time, by host and device, most time first.
 
     Args:
-        run: The run.
-        hosts: The hosts to list.
         excluded_flags: Windows with one of these flags are left out.
     """
     return tuple(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons, sum_of_known
 from stepscope.derive.collectives.calls import collectives
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
 
@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("overview_page")
+
 #: Bytes of a gradient that is exchanged in 32 bits (the guide's estimate).
 _BYTES_PER_PARAMETER: Final = 4
-_NO_KERNELS: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="No host of the run could be looked at.",
-    remedy="Give the files of its hosts.",
-)
 
 
 class Collective(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +85,6 @@ def collectives_of(
     """Measure exchanges by kind; an empty tuple where devices exchanged nothing.
 
     Args:
-        profile: The run.
-        hosts: Hosts that are looked at.
         step_count: Steps in which they were counted; None without steps.
         parameters: Number of the model's parameters, where the user or the recording
             gives it.
@@ -103,7 +98,7 @@ def collectives_of(
         else:
             frames.append(found.with_columns(host=pl.lit(host)))
     if not frames:
-        return why or _NO_KERNELS
+        return why or _WHY["no_kernels"]
     expected = None
     if parameters is not None and gib_per_s:
         seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
@@ -114,7 +109,7 @@ def collectives_of(
         .group_by("kind")
         .agg(
             pl.col("count", "total_ps", "exposed_ps", "sized_ps", "bus_ps").sum(),
-            *(_sum_of_known(name) for name in ("bytes", "bus_bytes")),
+            *(sum_of_known(name) for name in ("bytes", "bus_bytes")),
             pl.col("mean").min().alias("least_ps"),
             pl.len().alias("devices"),
         )
@@ -139,43 +134,19 @@ def collectives_of(
     )
 
 
-_NO_SIZES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Neither the arguments of the communication library nor the operands of its "
-    "ops were recorded, so the size of these collectives is not known.",
-    remedy=Remedy.RECORD_SHAPES_OF_COLLECTIVES,
-)
-_NO_GROUPS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The arguments of the communication library were not recorded, so the "
-    "number of members of these collectives is not known.",
-    remedy="Record with PyTorch 2.2 or later.",
-)
-_NOT_EXPECTED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The number of parameters or the bandwidth between devices is not known.",
-    remedy="Give both as options.",
-)
-
-
 def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
     """Explain the nulls of collectives."""
     reasons = {
-        "bytes": _NO_SIZES,
-        "gib_per_s": _NO_SIZES,
-        "bus_gib_per_s": _NO_GROUPS,
-        "expected_us": _NOT_EXPECTED,
+        "bytes": _WHY["no_sizes"],
+        "gib_per_s": _WHY["no_sizes"],
+        "bus_gib_per_s": _WHY["no_groups"],
+        "expected_us": _WHY["not_expected"],
     }
     return [
         why.for_field(f"collectives.{field}")
         for field, why in reasons.items()
         if any(getattr(one, field) is None for one in collectives or ())
     ]
-
-
-def _sum_of_known(name: str) -> pl.Expr:
-    values = pl.col(name)
-    return pl.when(values.is_not_null().any()).then(values.sum()).alias(name)
 
 
 def _rate(size: int | None, time_ps: int) -> float | None:

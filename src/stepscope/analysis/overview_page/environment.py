@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.hardware import device_type
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.quality import QualityNote
+
+_WHY: Final = room_reasons("overview_page")
 
 
 class DeviceEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,10 +137,10 @@ def run_environment(
             captures.append(capture)
     kind = _kind(devices) if known else None
     if kind is None and known:
-        missing.append(_NAMELESS.for_field("environment.device_type"))
+        missing.append(_WHY["nameless"].for_field("environment.device_type"))
     dropped = _dropped(profile, hosts)
     if dropped is None:
-        missing.append(_NOT_COUNTED.for_field("environment.dropped_events"))
+        missing.append(_WHY["not_counted"].for_field("environment.dropped_events"))
     return RunEnvironment(
         hosts=len(hosts),
         tasks=len(captures) if len(captures) == len(hosts) else len(hosts),
@@ -153,18 +156,6 @@ def run_environment(
 
 #: Fields that are unknown where the table of devices is absent.
 _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
-_NAMELESS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The capture lists devices without saying what they are.",
-    remedy="Record with a version that stores the device's name or capability.",
-)
-
-
-_NOT_COUNTED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The producer does not say how many events it lost.",
-    remedy="Keep recordings short, so that no buffer overflows.",
-)
 
 
 def _kind(devices: Sequence[DeviceEntry]) -> str | None:

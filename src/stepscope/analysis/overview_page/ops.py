@@ -8,8 +8,15 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.ops.rates import NO_COSTS, device_costs, host_costs, rates
-from stepscope.analysis.ops.rows import device_side, host_side
+from stepscope.analysis.ops.rows import (
+    NO_COSTS,
+    device_costs,
+    device_side,
+    host_costs,
+    host_side,
+    rates,
+)
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import (
     PrecisionEvidence,
@@ -21,7 +28,6 @@ from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.ops.database import device_ops, host_ops
 from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
@@ -30,6 +36,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.ops.placement import OpPlacement
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("overview_page")
 
 _TOP: Final = 10
 _DATASET: Final = OpCategory.DATASET.name.lower()
@@ -210,7 +218,7 @@ def top_ops_of(
         absent = device.absent
     whole = int(rows["self_ps"].sum())
     if not whole:
-        why = next(iter(absent.values()), _NO_NAMES)
+        why = next(iter(absent.values()), _WHY["no_names"])
         return None, (why.for_field("top_ops"),)
     top = rows.head(_TOP)
     costs = device_costs(profile) if side == "Device" else host_costs(profile)
@@ -237,13 +245,6 @@ def top_ops_of(
             )
         )
     return tuple(found), tuple(lacking)
-
-
-_NO_NAMES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No event carries the name of an op.",
-    remedy=Remedy.RECORD_OP_NAMES,
-)
 
 
 def _no_device(profile: ProfileData) -> bool:
@@ -292,7 +293,7 @@ def precision_of(
         narrow += int(np.count_nonzero(masks["16"]))
         total += int(np.count_nonzero(computes))
     if not time["all"]:
-        return why or _NO_KERNELS
+        return why or _WHY["no_kernels_of_ops"]
     shares = {name: 100.0 * value / time["all"] for name, value in time.items()}
     untold = untold_widths(time["default"] / time["all"]) is not None
     # None that is known to be so wide is not none where many are of unknown width.
@@ -323,17 +324,10 @@ def gaps_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     ]
 
 
-_NO_KERNELS: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="No kernel that computes was recorded, so nothing has a precision.",
-    remedy="Record while the device computes.",
-)
-
-
 def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
     """Measure executions and self times by side, eager shares, and training."""
     found: list[OpPlacement] = []
-    why = _NO_NAMES
+    why = _WHY["no_names"]
     for host in hosts:
         placed = profile.derived(host, op_placement)
         if isinstance(placed, Unavailable):
@@ -370,10 +364,11 @@ def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
         host_percent=_ratio(total["host_eager_self_ps"], total["host_self_ps"]),
         device_percent=_ratio(total["device_eager_self_ps"], total["device_self_ps"]),
     )
-    training = _any_known([placed.is_training for placed in found])
+    seen = [one.is_training for one in found if one.is_training is not None]
+    training = any(seen) if seen else None
     missing = _placement_missing(profile, hosts, placement, eager)
     if training is None:
-        missing = (*missing, _NO_NAMES.for_field("is_training"))
+        missing = (*missing, _WHY["no_names"].for_field("is_training"))
     return Placed(placement, eager, training, missing)
 
 
@@ -392,11 +387,6 @@ def _ratio(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100.0 * part / whole
 
 
-def _any_known(values: Sequence[bool | None]) -> bool | None:
-    known = [value for value in values if value is not None]
-    return any(known) if known else None
-
-
 def _placement_missing(
     profile: ProfileData,
     hosts: Sequence[str],
@@ -412,7 +402,7 @@ def _placement_missing(
         ):
             if isinstance(value, Unavailable):
                 absent.setdefault(name, value)
-    fallback = absent.get("device_ops") or absent.get("host_ops") or _NOT_TOLD
+    fallback = absent.get("device_ops") or absent.get("host_ops") or _WHY["not_told"]
     found = [
         fallback.for_field(f"op_placement.{name}")
         for name in placement.__struct_fields__
@@ -420,23 +410,16 @@ def _placement_missing(
     ]
     sides = {"host_percent": "host_ops", "device_percent": "device_ops"}
     found += [
-        absent.get(side, _NOT_TOLD).for_field(f"eager.{name}")
+        absent.get(side, _WHY["not_told"]).for_field(f"eager.{name}")
         for name, side in sides.items()
         if getattr(eager, name) is None
     ]
     return tuple(found)
 
 
-_NOT_TOLD: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No execution of an op shows whether it ran eagerly or on which side.",
-    remedy=Remedy.RECORD_OP_MODES,
-)
-
-
 def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unavailable:
     """Return calls of graph functions of all hosts."""
-    frames, why = [], _NO_NAMES
+    frames, why = [], _WHY["no_names"]
     for host in hosts:
         calls = profile.derived(host, function_calls)
         if isinstance(calls, Unavailable):

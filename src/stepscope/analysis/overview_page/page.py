@@ -28,8 +28,9 @@ from stepscope.analysis.overview_page.ops import (
     precision_of,
     top_ops_of,
 )
-from stepscope.analysis.results.null_fields import with_every_null
 from stepscope.analysis.results.statistics import Statistics
+from stepscope.analysis.results.tables import room_reasons, with_every_null
+from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
     AnyDevice,
@@ -51,7 +52,6 @@ from stepscope.derive.ops.placement import op_placement
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.steps.chosen import step_candidates
-from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
@@ -59,11 +59,13 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.overview_page import Options
-    from stepscope.analysis.steps.matching import StepMatching
+    from stepscope.analysis.options import OverviewPageOptions
+    from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.candidates import Candidate
+
+_WHY: Final = room_reasons("overview_page")
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
@@ -237,7 +239,9 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int | None]]
 
 
-def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unavailable:
+def analyse(
+    profile: ProfileData, options: OverviewPageOptions
+) -> OverviewPageResult | Unavailable:
     """Look at all hosts of a run, or at one of them.
 
     A host of which nothing is known is left out with its reason; the page is
@@ -254,21 +258,13 @@ def analyse(profile: ProfileData, options: Options) -> OverviewPageResult | Unav
 
 def page_of(
     measured: MeasuredRun,
-    options: Options,
+    options: OverviewPageOptions,
     *,
     times: StepTimes,
     account: tuple[AccountEntry, ...],
     placed: Placed,
 ) -> OverviewPageResult:
-    """Put the page together.
-
-    Args:
-        measured: The run and its hosts.
-        options: What to look at.
-        times: How long the steps took, and with what.
-        account: The owners of that time.
-        placed: Where its ops ran.
-    """
+    """Put the page together."""
     run, found, matching = measured.run, measured.hosts, measured.matching
     by_host = _each_host(run, found, options)
     detection = min(
@@ -281,15 +277,20 @@ def page_of(
     missing = [
         *(why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()),
         *times.missing,
-        *_without_steps(found),
+        # The numbers of hosts without steps are about the whole recording.
+        *(
+            host.steps.for_field("step_detection.source")
+            for host in found
+            if isinstance(host.steps, Unavailable)
+        ),
         *unknown,
         *no_ops,
         *placed.missing,
     ]
-    missing += [_NOT_NAMED.for_field("account.parts")] if account else []
-    missing += [_NOT_DIVIDED.for_field("account.between_ms")] if account else []
+    missing += [_WHY["not_named"].for_field("account.parts")] if account else []
+    missing += [_WHY["not_divided"].for_field("account.between_ms")] if account else []
     missing += [
-        _ANNOUNCED.for_field(f"step_detection.candidates.{field}")
+        _WHY["announced"].for_field(f"step_detection.candidates.{field}")
         for field in ("coverage", "cv", "period_ms")
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
@@ -372,25 +373,7 @@ class _Notes:
         return value
 
 
-_NOT_NAMED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Not all time has a name, and a name is a function with a line only where "
-    "functions were recorded.",
-    remedy=Remedy.RECORD_SAMPLES,
-)
-_NOT_DIVIDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Work of a device lies inside the step that launched it, wherever it runs.",
-    remedy="Nothing to do.",
-)
-_ANNOUNCED: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="Only steps that were inferred from several repetitions have it.",
-    remedy="Nothing to do: these steps were announced by the program.",
-)
-
-
-def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
+def _step_times(measured: MeasuredRun, options: OverviewPageOptions) -> StepTimes:
     steps = tuple(
         step
         for host in measured.hosts
@@ -402,7 +385,7 @@ def _step_times(measured: MeasuredRun, options: Options) -> StepTimes:
 
 
 def _each_host(
-    run: ProfileData, hosts: Sequence[HostSteps], options: Options
+    run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
 ) -> tuple[HostSummary, ...]:
     return tuple(
         HostSummary(
@@ -415,7 +398,7 @@ def _each_host(
 
 
 def _summary(
-    measured: MeasuredRun, options: Options
+    measured: MeasuredRun, options: OverviewPageOptions
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     matching, flags = measured.matching, options.exclude_flags
     if matching.in_lock_step:
@@ -446,15 +429,6 @@ def _not_averaged(matching: StepMatching) -> Unavailable:
         reason=matching.notes[0].message,
         remedy="Look at one host at a time (option host); `by_host` has each of them.",
     )
-
-
-def _without_steps(hosts: Sequence[HostSteps]) -> list[Missing]:
-    """Say of hosts without steps that their numbers are about the whole recording."""
-    return [
-        host.steps.for_field("step_detection.source")
-        for host in hosts
-        if isinstance(host.steps, Unavailable)
-    ]
 
 
 def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
@@ -519,15 +493,8 @@ def _phases(
     for phase in PHASES:
         times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
         if phase not in seen and phase != "unknown":
-            times[phase] = note.present(f"phases_ms.{phase}", _NO_SUCH_PHASE)
+            times[phase] = note.present(f"phases_ms.{phase}", _WHY["no_such_phase"])
     return times
-
-
-_NO_SUCH_PHASE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No op carries a name scope or a type that shows this phase.",
-    remedy="Name the parts of the model and of the loss, and record op names.",
-)
 
 
 def _is_training(
@@ -545,7 +512,7 @@ _TRAINING: Final = frozenset({"backward", "optimizer"})
 
 
 def _collectives(
-    run: ProfileData, hosts: Sequence[HostSteps], options: Options
+    run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
 ) -> tuple[Collective, ...] | Unavailable:
     counts = [host.windows.rows.height for host in hosts if host.windows.has_steps]
     return collectives_of(
@@ -561,10 +528,7 @@ def _collectives(
 
 def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
     """Return how many rows of which tables the numbers come from."""
-    counts: dict[str, int | None] = {}
-    for name in ("tracks", "events", "device_activity", "launches"):
-        table = run.table(host.host, name)
-        counts[name] = None if isinstance(table, Unavailable) else table.height
+    counts = rows_read(run, host.host)
     counts["windows"] = host.windows.rows.height
     classes = run.derived(host.host, host_classes)
     counts["step_threads"] = (

@@ -1,6 +1,6 @@
 """Pod viewer: the workers of a run side by side."""
 
-from stepscope.analysis.options.pod_viewer import Options
+from stepscope.analysis.options import PodViewerOptions as Options
 from stepscope.analysis.pod_viewer.result import PodViewerResult
 from stepscope.analysis.pod_viewer.viewer import NEEDS, analyse
 

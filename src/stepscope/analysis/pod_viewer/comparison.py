@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.unavailable import Unavailable
+
+_WHY: Final = room_reasons("pod_viewer")
 
 #: What shows who is slow, the strongest first.
 BASES: Final = ("collectives", "device_work", "step_time")
@@ -22,13 +25,6 @@ BASES: Final = ("collectives", "device_work", "step_time")
 LATE_START: Final = "late_start"
 #: Sources of a clock that say nothing about what happens within a step.
 _NO_SKEW: Final = ("none", "steps")
-
-ONE_WORKER: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="There is only one worker, so there is nothing to compare it with.",
-    remedy="The overview page says all about one worker; give the files of the other "
-    "workers to compare them.",
-)
 
 
 class WorkerName(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,7 +258,7 @@ def slowest_of(
     """
     found = [(name, by) for name, by in named if name is not None and by is not None]
     if not found:
-        return ALIKE if named else ONE_WORKER
+        return ALIKE if named else _WHY["one_worker"]
     by = min((by for _, by in found), key=BASES.index)
     scale = {BASES[0]: "waited_for_ps", BASES[1]: "work_ps", BASES[2]: "window_ps"}[by]
     totals = (
@@ -286,11 +282,7 @@ def slowest_of(
     )
 
 
-ALIKE: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="No worker is slower than the others by 0.5 % of a step or more.",
-    remedy="Nothing to do.",
-)
+ALIKE: Final = _WHY["alike"]
 
 
 def _excess(

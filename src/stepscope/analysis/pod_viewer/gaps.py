@@ -8,76 +8,21 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
-from stepscope.analysis.results.null_fields import null_paths
+from stepscope.analysis.results.tables import null_paths, room_reasons
 from stepscope.analysis.steps.rows import present_categories, reason_of
 from stepscope.derive.step_time.owners import CATEGORIES
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
     from stepscope.analysis.pod_viewer.result import PodViewerResult
+    from stepscope.analysis.pod_viewer.rows import WorkerCollectives
     from stepscope.analysis.steps.rows import HostSteps
 
-_NO_STEP_NUMBER: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Steps cannot be distinguished; the one entry is the whole recording.",
-    remedy=Remedy.NUMBER_STEPS,
-)
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The recording lists no device, so each host is one worker.",
-    remedy=Remedy.RECORD_DEVICE_IF_USED,
-)
-_NO_PARTNER: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The same collectives were not found on another worker, so waiting and "
-    "transfer cannot be distinguished.",
-    remedy="Give the files of all workers of the run, recorded over the same steps.",
-)
-_NOT_TIED: Final = Unavailable(
-    code="NO_CLOCK",
-    reason="Nothing ties the clocks of the hosts together: no collectives that they "
-    "share, no absolute times and no shared steps.",
-    remedy="Record with a version that stores the start time of the profile.",
-)
-_TIED_BY_STEPS: Final = Unavailable(
-    code="NO_CLOCK",
-    reason="Only the steps themselves tie the clocks of the hosts together, so it "
-    "is not known how far apart they begin.",
-    remedy="Record with a version that stores the start time of the profile.",
-)
-_NOT_CHECKED: Final = Unavailable(
-    code="NO_CLOCK",
-    reason="The hosts recorded absolute times, but no collective shows how well "
-    "their clocks agree.",
-    remedy="Keep the clocks of the hosts synchronised, or record steps in which "
-    "devices of all hosts communicate.",
-)
-_NO_OFFSET: Final = Unavailable(
-    code="NO_CLOCK",
-    reason="Only where hosts recorded absolute times and share collectives is it known "
-    "how far their clocks are apart.",
-    remedy="Nothing to do where hosts are laid side by side by other means.",
-)
-_NOT_COMPARED: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="Fewer than two workers have what is compared in this step.",
-    remedy="Give the files of all workers of the run, recorded over the same steps.",
-)
-_NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="The worker's device did nothing in the step.",
-    remedy=Remedy.RECORD_DEVICE_UNLESS_MEANT,
-)
-_NOT_SAID: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No file says how many processes take part in the run.",
-    remedy="Nothing to do if the files of all of them are given.",
-)
+_WHY: Final = room_reasons("pod_viewer")
+
 _OF_COLLECTIVES: Final = (
     *("collective_wait_ms", "collective_transfer_ms", "collective_untold_ms"),
     "waited_for_ms",
@@ -97,8 +42,6 @@ def gaps(
     """Return reasons of what is null or left out in a result.
 
     Args:
-        result: What was found.
-        hosts: The hosts that it shows.
         absent: Host → why it is not looked at.
         slowest: The slowest worker, or why none is named.
         why: The collectives, with the hosts that have none.
@@ -109,8 +52,11 @@ def gaps(
     found += _left_out(hosts)
     reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
     reasons |= {f"clocks.{name}_us": _doubt(result) for name in ("doubt", "bound")}
-    reasons |= {"clocks.shift_us": _NOT_TIED, "clocks.offset_us": _NO_OFFSET}
-    reasons |= {"processes": _NOT_SAID}
+    reasons |= {
+        "clocks.shift_us": _WHY["not_tied"],
+        "clocks.offset_us": _WHY["no_offset"],
+    }
+    reasons |= {"processes": _WHY["not_said"]}
     null = {
         path for name, value in parts_of(result) for path in null_paths(value, name)
     }
@@ -124,7 +70,7 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
     if any(host.has_device for host in hosts):
         return None
     known = (host.missing.get("collective") for host in hosts)
-    return next((reason for reason in known if reason is not None), _NO_DEVICE)
+    return next((reason for reason in known if reason is not None), _WHY["no_device"])
 
 
 def _of_workers(
@@ -132,18 +78,20 @@ def _of_workers(
 ) -> dict[str, Unavailable]:
     """Return reasons for what is null of a worker, in its summary and in its steps."""
     no_device = _no_device(hosts)
-    of_waits = _NO_PARTNER if len(why.calls) else next(iter(why.absent.values()), None)
-    waits = no_device or of_waits or _NO_PARTNER
+    of_waits = (
+        _WHY["no_partner"] if len(why.calls) else next(iter(why.absent.values()), None)
+    )
+    waits = no_device or of_waits or _WHY["no_partner"]
     reasons = {
-        "steps.workers.chip_id": no_device or _NO_DEVICE,
-        "steps.workers.step": _NO_STEP_NUMBER,
-        "steps.workers.aligned_start_ms": _NOT_TIED,
-        "slowest.device": no_device or _NO_DEVICE,
+        "steps.workers.chip_id": no_device or _WHY["no_device"],
+        "steps.workers.step": _WHY["no_step_number"],
+        "steps.workers.aligned_start_ms": _WHY["not_tied"],
+        "slowest.device": no_device or _WHY["no_device"],
         "slowest.waited_for_ms": waits,
-        "slowest.cause": _NOWHERE_MORE,
+        "slowest.cause": _WHY["nowhere_more"],
     }
     for place in _PLACES:
-        of_device = no_device or _NO_ACTIVITY
+        of_device = no_device or _WHY["no_activity"]
         reasons |= {f"{place}.{field}": waits for field in _OF_COLLECTIVES}
         reasons |= {f"{place}.{field}": of_device for field in _OF_DEVICE}
     return reasons
@@ -158,9 +106,9 @@ def _of_steps(
     of_step = _of_step(result, slowest)
     of_skew, sources = of_step, {clock.source for clock in result.clocks}
     if result.in_lock_step and "none" in sources:
-        of_skew = _NOT_TIED
+        of_skew = _WHY["not_tied"]
     elif result.in_lock_step and "steps" in sources:
-        of_skew = _TIED_BY_STEPS
+        of_skew = _WHY["tied_by_steps"]
     alike = (result.in_lock_step and not _is_withheld(slowest)) and any(
         step.slowest is None and len(step.workers) > 1 for step in result.steps
     )
@@ -171,20 +119,13 @@ def _of_steps(
     named = ("slowest", "slowest_by", "fastest")
     of_imbalance = _no_device(hosts) if len(result.workers) > 1 else None
     return {
-        "steps.step": _NO_STEP_NUMBER,
-        "steps.start_skew_doubt_ms": _NOT_CHECKED if unchecked else of_skew,
+        "steps.step": _WHY["no_step_number"],
+        "steps.start_skew_doubt_ms": _WHY["not_checked"] if unchecked else of_skew,
         **dict.fromkeys(("start_skew_ms", "steps.start_skew_ms"), of_skew),
         **dict.fromkeys(("imbalance", "steps.imbalance"), of_imbalance or of_step),
         **{f"steps.{field}": ALIKE if alike else of_step for field in named},
-        **{f"steps.{end}.device": _NO_DEVICE for end in ("slowest", "fastest")},
+        **{f"steps.{end}.device": _WHY["no_device"] for end in ("slowest", "fastest")},
     }
-
-
-_NOWHERE_MORE: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The slowest worker spends no more than the others on any category.",
-    remedy="Look at its steps one by one.",
-)
 
 
 def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
@@ -222,8 +163,8 @@ def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
 def _doubt(result: PodViewerResult) -> Unavailable:
     sources = {clock.source for clock in result.clocks}
     if "none" in sources:
-        return _NOT_TIED
-    return _NOT_CHECKED if "recorded" in sources else _TIED_BY_STEPS
+        return _WHY["not_tied"]
+    return _WHY["not_checked"] if "recorded" in sources else _WHY["tied_by_steps"]
 
 
 def _of_step(
@@ -236,7 +177,7 @@ def _of_step(
         return slowest
     if len(result.workers) == 1 and isinstance(slowest, Unavailable):
         return slowest
-    return _NOT_COMPARED
+    return _WHY["not_compared"]
 
 
 def _is_withheld(slowest: SlowestWorker | Unavailable) -> TypeGuard[Unavailable]:

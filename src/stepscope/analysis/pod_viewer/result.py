@@ -1,13 +1,260 @@
-"""What `pod_viewer` answers: the Structs of its result."""
+"""What `pod_viewer` answers: its Structs, and those of the workers filled in."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 import msgspec
+import polars as pl
 
 from stepscope.analysis.pod_viewer.comparison import SlowestWorker, StepComparison
-from stepscope.analysis.pod_viewer.workers import Worker, WorkerSummary
+from stepscope.analysis.steps.rows import category_columns, present_categories
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscope.analysis.steps.rows import HostSteps
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker in one step.
+
+    Attributes:
+        host: Host of the worker.
+        device: Ordinal of the worker's device; null of a host without devices.
+        chip_id: Number of the device in TensorBoard's pod viewer; null of a host
+            without devices.
+        node_id: Number of the worker's host among the hosts of the run.
+        step: Number of the step; null for the whole profile.
+        total_ms: Length of the step on this worker, to the begin of the next one.
+        device_step_time_ms: Time from the first to the last device activity of the
+            step; null without device activity.
+        start_ms: Begin of the step on the clock of its host, since the start of the
+            host's recording.
+        aligned_start_ms: Begin of the step on the clock of the reference host; null
+            where nothing ties the two clocks.
+        flags: What is special about the step.
+        breakdown_ms: Category → time; they add up to `total_ms`.
+        breakdown_detail_ms: Sub-owner of a category → time; they add up to `total_ms`.
+        bottleneck: The category with most time.
+        device_work_ms: Time of device work other than collectives; null without a
+            device.
+        collective_wait_ms: Part of the collectives in `breakdown_ms` in which the
+            worker waited for other workers; without a device, of those of its threads;
+            null where unknown.
+        collective_transfer_ms: Part of the collectives in `breakdown_ms` in which data
+            was exchanged; null where unknown.
+        collective_untold_ms: Part of the collectives in `breakdown_ms` that may be
+            waiting or exchange of data; null where unknown.
+        waited_for_ms: Time that the other workers waited for this one, added up over
+            them; null where unknown.
+    """
+
+    host: str
+    device: int | None
+    chip_id: int | None
+    node_id: int
+    step: int | None
+    total_ms: float
+    device_step_time_ms: float | None
+    start_ms: float
+    aligned_start_ms: float | None
+    flags: tuple[str, ...]
+    breakdown_ms: dict[str, float]
+    breakdown_detail_ms: dict[str, float]
+    bottleneck: str
+    device_work_ms: float | None
+    collective_wait_ms: float | None
+    collective_transfer_ms: float | None
+    collective_untold_ms: float | None
+    waited_for_ms: float | None
+
+
+class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker over its counted steps; times are means of those that know them.
+
+    Attributes:
+        host: Host of the worker.
+        device: Ordinal of the worker's device; null of a host without devices.
+        steps: Number of counted steps; 0 where the whole recording is the one window.
+        slowest_in: Number of steps in which the worker was the slowest.
+        waited_for_ms: Mean over the counted steps: time that the other workers waited
+            for this one, added up over them; null where unknown.
+        collective_wait_ms: Mean over the counted steps: part of the collectives in
+            `breakdown_ms` in which the worker waited for other workers; null where
+            unknown.
+        collective_transfer_ms: Mean over the counted steps: part of the collectives in
+            `breakdown_ms` in which data was exchanged; null where unknown.
+        collective_untold_ms: Mean over the counted steps: part of the collectives in
+            `breakdown_ms` that may be waiting or exchange of data; null where unknown.
+        total_ms: Mean length of a step on this worker, to the begin of the next one.
+        device_work_ms: Mean over the counted steps: time of device work other than
+            collectives; null without a device.
+        device_step_time_ms: Mean over the counted steps: time from the first to the
+            last device activity of the step; null without device activity.
+        bottleneck: The category with most time.
+        breakdown_ms: Category → mean time; they add up to `total_ms`.
+    """
+
+    host: str
+    device: int | None
+    steps: int
+    slowest_in: int
+    total_ms: float
+    bottleneck: str
+    waited_for_ms: float | None
+    collective_wait_ms: float | None
+    collective_transfer_ms: float | None
+    collective_untold_ms: float | None
+    device_work_ms: float | None
+    device_step_time_ms: float | None
+    breakdown_ms: dict[str, float]
+
+
+#: Field of a result → column of `worker_rows`.
+_TIMES: Final = {
+    "total_ms": "window_ps",
+    "device_step_time_ms": "device_step_time_ps",
+    "device_work_ms": "work_ps",
+    "collective_wait_ms": "wait_ps",
+    "collective_transfer_ms": "transfer_ps",
+    "collective_untold_ms": "untold_ps",
+    "waited_for_ms": "waited_for_ps",
+}
+_STARTS: Final = {"start_ms": "start_ps", "aligned_start_ms": "aligned_start_ps"}
+
+
+def step_workers(
+    rows: pl.DataFrame, hosts: Mapping[str, HostSteps]
+) -> dict[int, list[Worker]]:
+    """Return the workers of each slot.
+
+    Args:
+        rows: Rows that `worker_rows` returns.
+        hosts: Host → its steps, in the order of the run.
+    """
+    node = {name: number for number, name in enumerate(hosts)}
+    found: dict[int, list[Worker]] = {slot: [] for slot in rows["slot"].unique()}
+    for (name,), mine in rows.partition_by(
+        "host", as_dict=True, maintain_order=True
+    ).items():
+        parts = _in_ms(category_columns(mine, hosts[name].missing), "_ps")
+        _, names = present_categories(mine, hosts[name].missing)
+        known = [owner.name for owner in OWNERS if owner.name in names]
+        detail = _in_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
+        times = _in_ms(mine.select(**(_TIMES | _STARTS)))
+        # Steps of workers, not events: a page shows each of them.
+        for row, time, split, fine in zip(
+            mine.select("slot", "host", "device", "step", "flags").iter_rows(
+                named=True
+            ),
+            times.iter_rows(named=True),
+            parts.iter_rows(named=True),
+            detail.iter_rows(named=True),
+            strict=True,
+        ):
+            found[row["slot"]].append(
+                Worker(
+                    host=row["host"],
+                    device=row["device"],
+                    chip_id=row["device"],
+                    node_id=node[name],
+                    step=row["step"],
+                    flags=tuple(row["flags"]),
+                    **time,
+                    breakdown_ms=split,
+                    breakdown_detail_ms=fine,
+                    bottleneck=_largest(split),
+                )
+            )
+    order = {name: at for at, name in enumerate(node)}
+    return {
+        slot: sorted(workers, key=lambda it: order[it.host])
+        for slot, workers in found.items()
+    }
+
+
+def summaries(
+    rows: pl.DataFrame,
+    hosts: Sequence[HostSteps],
+    compared: Mapping[int, StepComparison],
+) -> tuple[WorkerSummary, ...]:
+    """Summarise each worker over its counted steps.
+
+    Args:
+        rows: Rows that `worker_rows` returns.
+        compared: Slot → its workers side by side.
+    """
+    found = []
+    for host in hosts:
+        mine = rows.filter((pl.col("host") == host.host) & pl.col("counted"))
+        # A category is shown of all devices of a host or of none.
+        split = category_columns(mine, host.missing)
+        both = mine.drop(split.columns, strict=False).hstack(split)
+        for one in both.partition_by("device", maintain_order=True):
+            parts = _means(one.select(split.columns), "_ps")
+            found.append(_summary(one, host, parts, compared))
+    return tuple(found)
+
+
+def _summary(
+    rows: pl.DataFrame,
+    host: HostSteps,
+    parts: dict[str, float],
+    compared: Mapping[int, StepComparison],
+) -> WorkerSummary:
+    device = rows["device"][0]
+    slowest = [compared[slot].slowest for slot in rows["slot"].to_list()]
+    times: dict[str, Any] = _means(rows.select(**_TIMES))
+    return WorkerSummary(
+        host=host.host,
+        device=device,
+        steps=len(rows) if host.windows.has_steps else 0,
+        slowest_in=sum(
+            one is not None and (one.host, one.device) == (host.host, device)
+            for one in slowest
+        ),
+        **times,
+        bottleneck=_largest(parts),
+        breakdown_ms=parts,
+    )
+
+
+def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
+    """Return the mean of each column in milliseconds; None where nothing is known."""
+    sums = frame.select(pl.all().drop_nulls().sum()).row(0)
+    counts = frame.select(pl.all().drop_nulls().len()).row(0)
+    return {
+        name.removesuffix(suffix): total / count / PS_PER_MS if count else None
+        for name, total, count in zip(frame.columns, sums, counts, strict=True)
+    }
+
+
+def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
+    """Return the columns in milliseconds, their names without a suffix.
+
+    Divided one by one: a frame divided by a number is off in the last digit, and 0.6
+    would be written as 0.6000000000000001.
+    """
+    return pl.DataFrame(
+        [
+            pl.Series(
+                one.name.removesuffix(suffix),
+                [None if ps is None else ps / PS_PER_MS for ps in one.to_list()],
+                pl.Float64,
+            )
+            for one in frame
+        ]
+    )
+
+
+def _largest(parts: Mapping[str, float]) -> str:
+    """Return the category with most time, the first one of several in order."""
+    return max((name for name in CATEGORIES if name in parts), key=parts.__getitem__)
 
 
 class Category(msgspec.Struct, frozen=True, kw_only=True):

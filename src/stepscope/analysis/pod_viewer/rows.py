@@ -1,4 +1,4 @@
-"""The rows of the pod viewer: one per worker and step, in picoseconds.
+"""The rows of the pod viewer: one per worker and step of the run, in picoseconds.
 
 A worker is one device of one host; a host without any device is one worker.
 """
@@ -7,23 +7,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
-from stepscope.analysis.steps.measured_hosts import measured_rows
-from stepscope.derive.collectives.waits import waiting_spans
+from stepscope.analysis.steps.measured_hosts import measured_rows, start_unix_ns
+from stepscope.derive.collectives.arguments import host_collectives
+from stepscope.derive.collectives.calls import collective_calls
+from stepscope.derive.collectives.clocks import HostClock, align
+from stepscope.derive.collectives.waits import (
+    collective_waits,
+    matched_collectives,
+    waiting_spans,
+    without_contradictions,
+)
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from stepscope.analysis.pod_viewer.collectives import WorkerCollectives
+    from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.collectives.clocks import HostClock
     from stepscope.derive.intervals.spans import Spans
@@ -52,6 +62,183 @@ _OWN_WORK: Final = tuple(
 _BEFORE_COLLECTIVES: Final = "memset"
 _SPLIT: Final = ("wait_ps", "transfer_ps", "untold_ps")
 
+SLOTS: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "window": pl.Int32(),  # row of the host's windows
+    "slot": pl.Int64(),  # the step of the run, from 0 up
+    "shared": pl.Boolean(),  # further hosts may have a part in it
+}
+
+#: What is compared of each collective.
+_COMPARED: Final[dict[str, pl.DataType]] = {
+    "host": pl.String(),
+    "device": pl.Int32(),  # null of a thread's
+    "window": pl.Int32(),
+    "kind": pl.String(),
+    "group": pl.String(),
+    "start_ps": pl.Int64(),
+    "dur_ps": pl.Int64(),
+}
+#: What ties clocks so that times within a step can be compared.
+_TIED_BY_COLLECTIVES = ("reference", "collectives")
+
+
+class WorkerCollectives(Frozen, frozen=True):
+    """The collectives of a run.
+
+    Attributes:
+        calls: One row per call with `host`, `window`, `device`, `kind`, `start_ps`,
+            `dur_ps`, `instance`, `members`, `wait_ps` and `waited_for_ps`; no rows
+            where there are none.
+        clocks: Host → its clock.
+        absent: Host → why it has no collectives.
+    """
+
+    calls: pl.DataFrame
+    clocks: Mapping[str, HostClock]
+    absent: Mapping[str, Unavailable]
+
+
+def worker_collectives(
+    run: ProfileData, hosts: Sequence[HostSteps], slots: pl.DataFrame
+) -> WorkerCollectives:
+    """Match the collectives of all devices of all hosts.
+
+    Args:
+        slots: Rows that `joined_steps` returns.
+    """
+    frames = [pl.DataFrame(schema=_COMPARED)]
+    absent: dict[str, Unavailable] = {}
+    for host in hosts:
+        calls = _calls(run, host)
+        if isinstance(calls, Unavailable):
+            absent[host.host] = calls
+        else:
+            frames.append(calls.select(*_COMPARED))
+    calls = pl.concat(frames).join(
+        slots.select("host", "window", pl.col("slot").alias("step")),
+        on=["host", "window"],
+        how="left",
+        maintain_order="left",
+    )
+    matched = matched_collectives(calls)
+    clocks = align(
+        {host.host: start_unix_ns(run, host.host) for host in hosts},
+        matched,
+        _shared_steps(hosts, slots),
+    )
+    tied = pl.DataFrame(
+        [
+            (
+                clock.host,
+                clock.shift_ps if clock.source in _TIED_BY_COLLECTIVES else None,
+                clock.doubt_ps,
+            )
+            for clock in clocks.values()
+        ],
+        schema={"host": pl.String, "shift_ps": pl.Int64, "doubt_ps": pl.Int64},
+        orient="row",
+    )
+    on_one_clock = matched.join(tied, on="host", how="left", maintain_order="left")
+    waits = collective_waits(without_contradictions(on_one_clock))
+    return WorkerCollectives(waits.drop("shift_ps", "doubt_ps"), clocks, absent)
+
+
+def _calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
+    """Return the collectives of a host's devices, of its threads where it has none.
+
+    Columns `_COMPARED`.
+    """
+    calls = run.derived(host.host, collective_calls)
+    if not isinstance(calls, Unavailable):
+        return _in_windows(host, calls)
+    if host.rows["device"].null_count() == 0:
+        return calls
+    own = run.derived(host.host, host_collectives)
+    return own if isinstance(own, Unavailable) else _begun_in_windows(host, own)
+
+
+def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls with the window that each belongs to; null for none."""
+    rows = host.windows.rows.with_row_index("window").select(
+        pl.col("window").cast(pl.Int32), "step_row"
+    )
+    if not host.windows.has_steps:
+        placed = calls.with_columns(window=pl.lit(0, pl.Int32))
+    else:
+        placed = calls.join(rows, on="step_row", how="left", maintain_order="left")
+    return placed.with_columns(host=pl.lit(host.host))
+
+
+def _begun_in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return collectives of threads with the window in which each begins, or null."""
+    start = ints(calls, "start_ps")
+    at = np.searchsorted(ints(host.windows.rows, "start_ps"), start, side="right") - 1
+    inside = (at >= 0) & (start < ints(host.windows.rows, "end_ps")[at])
+    return calls.with_columns(
+        nullable("window", at.astype(np.int32), inside),
+        device=pl.lit(None, pl.Int32),
+        host=pl.lit(host.host),
+    )
+
+
+def _shared_steps(
+    hosts: Sequence[HostSteps], slots: pl.DataFrame
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """Map hosts to the steps that others may share, with start and length."""
+    found = {}
+    for host in hosts:
+        mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
+        rows = mine.join(host.by_window, on="window").select(
+            "slot", "start_ps", "window_ps"
+        )
+        # Steps, not events.
+        found[host.host] = {slot: (start, dur) for slot, start, dur in rows.rows()}
+    return found
+
+
+def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataFrame:
+    """Number the steps of the run and say which windows belong to each.
+
+    Hosts that do not run in lock step share no step, whatever their numbers are. Steps
+    with numbers are joined by number, also where some hosts lack one; a number that a
+    host has twice is two steps.
+
+    Returns:
+        Columns `SLOTS`, by slot and in the order of the hosts.
+    """
+    frames = [_keyed(host, matching, order) for order, host in enumerate(hosts)]
+    keyed = pl.concat(frames).with_columns(
+        turn=pl.int_range(pl.len()).over("host", "owner", "number")
+    )
+    # Shared steps first, in the order of the run; then what only one host has.
+    slot = pl.struct("owner", "turn", "number").rank("dense").cast(pl.Int64) - 1
+    return (
+        keyed.with_columns(slot=slot, shared=pl.col("owner") < 0)
+        .sort("slot", "order", "window")
+        .select(*SLOTS)
+    )
+
+
+def _keyed(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
+    """Give each window whose step it is (-1: the run's) and its number there."""
+    windows = host.by_window[["window", "step"]]
+    alone = np.arange(len(windows), dtype=np.int64)
+    joined = matching.in_lock_step and matching.by in ("step_num", "time")
+    key = matching.key.get(host.host) if joined else None
+    if key is None:
+        key = np.full(len(windows), -1, np.int64)
+    elif matching.by == "step_num":
+        key = windows["step"].to_numpy()
+    together = key >= 0
+    return windows.select(
+        pl.lit(host.host).alias("host"),
+        "window",
+        pl.lit(order).alias("order"),
+        pl.Series("owner", np.where(together, -1, order).astype(np.int64)),
+        pl.Series("number", np.where(together, key, alone)),
+    )
+
 
 def worker_rows(
     run: ProfileData,
@@ -62,10 +249,7 @@ def worker_rows(
     """Return everything that is known of each worker in each step.
 
     Args:
-        run: The run.
-        hosts: The hosts that are looked at.
         slots: Rows that `joined_steps` returns.
-        collectives: Collectives of the hosts.
 
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
@@ -73,7 +257,14 @@ def worker_rows(
     waited = _waited_for(collectives.calls)
     frames = []
     for order, host in enumerate(hosts):
-        rows = _placed(host, slots).with_columns(order=pl.lit(order))
+        counted = measured_rows(host, ())["window"].unique()
+        rows = host.rows.join(
+            slots, on=["host", "window"], how="inner", maintain_order="left"
+        ).with_columns(
+            # Whether statistics use them.
+            counted=pl.col("window").is_in(counted.to_list()),
+            order=pl.lit(order),
+        )
         rows = _begun(run, host, rows, clock=collectives.clocks[host.host])
         rows = rows.with_columns(
             work_ps=pl.sum_horizontal(
@@ -95,14 +286,6 @@ def worker_rows(
             )
         )
     return pl.concat(frames).sort("slot", "order", "device").drop("order")
-
-
-def _placed(host: HostSteps, slots: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with their step of the run, and whether statistics use them."""
-    counted = measured_rows(host, ())["window"].unique()
-    return host.rows.join(
-        slots, on=["host", "window"], how="inner", maintain_order="left"
-    ).with_columns(counted=pl.col("window").is_in(counted.to_list()))
 
 
 def _begun(

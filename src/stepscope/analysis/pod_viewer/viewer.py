@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.pod_viewer.collectives import (
-    WorkerCollectives,
-    worker_collectives,
-)
 from stepscope.analysis.pod_viewer.comparison import (
     SlowestWorker,
     StepComparison,
@@ -18,19 +14,22 @@ from stepscope.analysis.pod_viewer.comparison import (
     slowest_of,
 )
 from stepscope.analysis.pod_viewer.gaps import gaps, parts_of
-from stepscope.analysis.pod_viewer.joined_steps import joined_steps
 from stepscope.analysis.pod_viewer.result import (
     Category,
     Clock,
     PodStep,
     PodViewerResult,
-)
-from stepscope.analysis.pod_viewer.rows import worker_rows
-from stepscope.analysis.pod_viewer.workers import (
     step_workers,
     summaries,
 )
-from stepscope.analysis.results.null_fields import with_every_null
+from stepscope.analysis.pod_viewer.rows import (
+    WorkerCollectives,
+    joined_steps,
+    worker_collectives,
+    worker_rows,
+)
+from stepscope.analysis.results.tables import with_every_null
+from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.rows import category_columns, reasons_of
 from stepscope.derive.account.owned_time import account
@@ -48,8 +47,8 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.analysis.options.pod_viewer import Options
-    from stepscope.analysis.steps.matching import StepMatching
+    from stepscope.analysis.options import PodViewerOptions
+    from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
 
@@ -78,7 +77,9 @@ _INTERCHANGE: Final = {
 _UNCHECKED: Final = frozenset({"recorded", "steps", "none"})
 
 
-def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavailable:
+def analyse(
+    profile: ProfileData, options: PodViewerOptions
+) -> PodViewerResult | Unavailable:
     """Put the steps of all workers side by side.
 
     Definition: docs/tools/pod_viewer.md#how-each-number-is-defined.
@@ -96,7 +97,13 @@ def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavail
     if not shown:
         return measured.absent[options.hosts[0]]
     by_name = {host.host: host for host in hosts}
-    compared = compare_steps(rows, collectives.clocks, _any_device(hosts))
+    any_device = pl.concat(
+        host.any_device.select(
+            "host", "window", pl.col("device_busy_ps").alias("united_ps")
+        )
+        for host in hosts
+    )
+    compared = compare_steps(rows, collectives.clocks, any_device)
     incomplete = _incomplete(profile, hosts)
     if incomplete is not None:
         compared = {slot: one.withheld() for slot, one in compared.items()}
@@ -118,7 +125,7 @@ def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavail
         categories=_categories(),
         quality=(*matching.notes, *_absent_processes(profile)),
         missing=(),
-        inputs={host.host: _inputs(profile, host.host) for host in shown},
+        inputs={host.host: rows_read(profile, host.host) for host in shown},
     )
     known = gaps(
         result,
@@ -129,16 +136,6 @@ def analyse(profile: ProfileData, options: Options) -> PodViewerResult | Unavail
     )
     parts = parts_of(result)
     return msgspec.structs.replace(result, missing=with_every_null(parts, known))
-
-
-def _any_device(hosts: Sequence[HostSteps]) -> pl.DataFrame:
-    """Return how long any device of each host was busy in each of its windows."""
-    return pl.concat(
-        host.any_device.select(
-            "host", "window", pl.col("device_busy_ps").alias("united_ps")
-        )
-        for host in hosts
-    )
 
 
 def _steps(
@@ -189,7 +186,12 @@ def _slowest(
     matching: StepMatching,
 ) -> SlowestWorker | Unavailable:
     if not matching.in_lock_step:
-        return _not_together(matching)
+        return Unavailable(
+            code="NO_SAMPLES",
+            reason=matching.notes[0].message,
+            remedy="Look at one host at a time: their steps have nothing to do with "
+            "each other.",
+        )
     many = rows.filter(pl.col("counted").all().over("slot"))
     many = many.filter((pl.len() > 1).over("slot"))
     slots = many["slot"].unique(maintain_order=True).to_list()
@@ -215,15 +217,6 @@ def _incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | N
                 remedy="Record again, for a shorter time.",
             )
     return None
-
-
-def _not_together(matching: StepMatching) -> Unavailable:
-    return Unavailable(
-        code="NO_SAMPLES",
-        reason=matching.notes[0].message,
-        remedy="Look at one host at a time: their steps have nothing to do with each "
-        "other.",
-    )
 
 
 def _median(steps: Sequence[PodStep], field: str) -> float | None:
@@ -318,11 +311,3 @@ def _categories() -> tuple[Category, ...]:
         Category(id=_INTERCHANGE[name], category=name, name=shown[name])
         for name in CATEGORIES
     )
-
-
-def _inputs(run: ProfileData, host: str) -> dict[str, int | None]:
-    counts: dict[str, int | None] = {}
-    for name in ("tracks", "events", "device_activity", "launches"):
-        table = run.table(host, name)
-        counts[name] = None if isinstance(table, Unavailable) else table.height
-    return counts

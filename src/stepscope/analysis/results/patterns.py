@@ -31,7 +31,6 @@ def check_pattern(pattern: str, what: str) -> None:
     """Refuse what is no regular expression, or costs too much.
 
     Args:
-        pattern: As given.
         what: Where it was given.
 
     Raises:
@@ -66,7 +65,8 @@ def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
     found = np.zeros(len(names), np.bool_)
     for pattern in patterns:
         # A comment of a pattern in the verbose mode ends with its line.
-        found |= _matches(names, rf"(?s)\A(?:{pattern}{_end_of(pattern)})\z")
+        end = "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
+        found |= _matches(names, rf"(?s)\A(?:{pattern}{end})\z")
     return found
 
 
@@ -77,10 +77,6 @@ def holding(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
 
 def _matches(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
     return names.str.contains(pattern).fill_null(value=False).to_numpy()
-
-
-def _end_of(pattern: str) -> str:
-    return "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
 
 
 def _repeated(pattern: str) -> int:

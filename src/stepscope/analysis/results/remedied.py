@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.host.function_frames import LEAST_LOOKS, function_frames
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.names.event_kinds import event_kinds
@@ -27,7 +27,6 @@ def remedied(profile: ProfileData, told: _Told) -> _Told:
     of one framework hears of no other.
 
     Args:
-        profile: The run.
         told: A result with `missing`, a finding with `unavailable`, or a reason.
     """
     if isinstance(told, Unavailable | Missing):
@@ -64,7 +63,7 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
             return FittingRemedy(words=Remedy.ANNOTATE_UNKNOWN_TIME.value)
     if not remedy.depends_on_recording:
         return FittingRemedy(words=remedy.value)
-    return fit_remedy(remedy, _in_force(profile), seen(profile))
+    return fit_remedy(remedy, _in_force(profile), profile.of_run(frameworks_used))
 
 
 def _is_of_stepscope(profile: ProfileData) -> bool:

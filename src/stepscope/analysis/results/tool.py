@@ -1,20 +1,22 @@
-"""What a tool is: a name that users know, and one function over a profile."""
+"""What a tool is, what its results say they have read, and how fields are defined."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import msgspec
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.unavailable import Unavailable
 
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
@@ -70,3 +72,37 @@ class Tool(Frozen, frozen=True, eq=True):
 
 def _of_room(room: str, name: str) -> Any:
     return getattr(import_module(f"stepscope.analysis.{room}"), name)
+
+
+def rows_read(
+    profile: ProfileData,
+    host: str,
+    tables: Iterable[str] = ("tracks", "events", "device_activity", "launches"),
+) -> dict[str, int | None]:
+    """Return how many rows of which tables of a host there are; null of none."""
+    counts: dict[str, int | None] = {}
+    for name in tables:
+        table = profile.table(host, name)
+        counts[name] = None if isinstance(table, Unavailable) else table.height
+    return counts
+
+
+def field_sentences(struct: type) -> dict[str, str]:
+    """Return names and texts of the `Attributes:` of a class; empty without any."""
+    _, found, section = inspect.cleandoc(struct.__doc__ or "").partition(
+        "Attributes:\n"
+    )
+    if not found:
+        return {}
+    about: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        head = re.match(r"    ([\w, ]+): (.*)", line)
+        if head:
+            names = [name.strip() for name in head[1].split(",")]
+            about |= dict.fromkeys(names, head[2])
+        elif line.startswith("        "):
+            about |= {name: f"{about[name]} {line.strip()}" for name in names}
+        elif line.strip():
+            break
+    return about

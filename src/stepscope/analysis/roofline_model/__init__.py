@@ -1,6 +1,6 @@
 """Roofline model: how close ops and kernels come to what the device allows."""
 
-from stepscope.analysis.options.roofline_model import Options
+from stepscope.analysis.options import RooflineModelOptions as Options
 from stepscope.analysis.roofline_model.model import NEEDS, RooflineModelResult, analyse
 
 __all__ = ["NEEDS", "Options", "RooflineModelResult", "analyse"]

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.ops.rates import NO_COSTS
-from stepscope.analysis.ops.rows import NO_OPS
-from stepscope.analysis.results.null_columns import missing_columns
-from stepscope.analysis.roofline_model.columns import KERNEL_ROWS, OP_ROWS, ROOF_ROWS
-from stepscope.analysis.roofline_model.points import MEASURED, points, unknown_percent
-from stepscope.analysis.roofline_model.roofs import NO_HOST_PEAKS, NO_PEAKS, roof_rows
+from stepscope.analysis.ops.rows import NO_COSTS, NO_OPS
+from stepscope.analysis.results.tables import (
+    declared_reasons,
+    missing_columns,
+    room_reasons,
+    tables_of,
+)
+from stepscope.analysis.roofline_model.roofs import (
+    MEASURED,
+    NO_HOST_PEAKS,
+    NO_PEAKS,
+    ROOF_ROWS,
+    points,
+    roof_rows,
+    unknown_percent,
+)
 from stepscope.analysis.roofline_model.work import (
     kernel_work,
     measured_alone,
@@ -28,8 +38,14 @@ from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.options.roofline_model import Options
+    from stepscope.analysis.options import RooflineModelOptions
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("roofline_model")
+
+_TABLES: Final = tables_of("roofline_model")
+OP_ROWS: Final = _TABLES["ops"]
+KERNEL_ROWS: Final = _TABLES["kernels"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
@@ -41,27 +57,16 @@ NEEDS: Final = (
     op_costs,
 )
 
-_NO_TYPES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No op carries its type.",
-    remedy="Record with the framework's own profiler, which writes it.",
-)
-_ALL_KNOWN: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The work of every row is known.",
-    remedy="Nothing to do.",
-)
-_HOST_OPS: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The ops ran on the host, and the profile holds no kernel.",
-    remedy="Look at the ops.",
-)
-_NOT_COUNTED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The counters do not say how many operations or bytes it was: those of "
-    "every unit are needed.",
-    remedy="Measure with `ncu --set roofline`, or `--set full` and the section "
-    "SpeedOfLight_HierarchicalTensorRooflineChart.",
+#: Why a column of ops or kernels holds nothing.
+_REASONS: Final = declared_reasons(
+    OP_ROWS,
+    {
+        "type": (
+            "NOT_RECORDED",
+            "Record with the framework's own profiler, which writes it.",
+        ),
+        "lacks": ("NO_SAMPLES", "Nothing to do."),
+    },
 )
 #: Columns of points that hold nothing where peaks are not known.
 _OF_PEAKS: Final = (
@@ -100,7 +105,7 @@ class RooflineModelResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: RooflineModelOptions
 ) -> RooflineModelResult | Unavailable:
     """Place ops and kernels by operations per byte and operations per second.
 
@@ -153,7 +158,7 @@ def _missing_fields(
         ]
     if found.is_empty():
         missing += [
-            _HOST_OPS.for_field(field)
+            _WHY["host_ops"].for_field(field)
             for field in ("kernels", "unknown_kernels_percent")
         ]
     return missing
@@ -168,14 +173,12 @@ def _missing_columns(
     missing = []
     for name, rows in (("ops", ops), ("kernels", found)):
         counted = (rows["evidence"] == MEASURED).any()
-        no_work = _NOT_COUNTED if counted else NO_COSTS
+        no_work = _WHY["not_counted"] if counted else NO_COSTS
         no_place = rows["operational_intensity"].null_count() == len(rows)
         reasons = dict.fromkeys(_OF_WORK, no_work)
         reasons |= dict.fromkeys(
             _OF_PEAKS, no_work if no_place and len(roofs) else no_peaks
         )
-        reasons["lacks"] = _ALL_KNOWN
-        if name == "ops":
-            reasons["type"] = _NO_TYPES
+        reasons |= {key: why for key, why in _REASONS.items() if key in rows.columns}
         missing += missing_columns(rows, reasons, prefix=f"{name}.")
     return missing

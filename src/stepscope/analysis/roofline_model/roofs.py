@@ -1,4 +1,4 @@
-"""The roofs of a run: what the units and the memory of its devices can do at best."""
+"""The roofs of a run, and the place of an op or a kernel under them."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import polars as pl
 
-from stepscope.analysis.roofline_model.columns import ROOF_ROWS
+from stepscope.analysis.results.tables import room_reasons, share, tables_of
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.hardware import Unit, device_type, peak_flops, rates_of
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.analysis.options.roofline_model import Options
+    from stepscope.analysis.options import RooflineModelOptions
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.schema import TableSchema
+
+_WHY: Final = room_reasons("roofline_model")
+
+ROOF_ROWS: Final = tables_of("roofline_model")["roofs"]
 
 GIGA: Final = 1e9
 _TERA: Final = 1e12
-NO_PEAKS: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="The peak rates of this device are not known: its name, its clock or its "
-    "multiprocessors were not recorded, or its data sheet is not in the list.",
-    remedy="Give them: `--peak-tflops RATE --peak-gb-per-s RATE`, from its data sheet.",
-)
-NO_HOST_PEAKS: Final = Unavailable(
-    code="NO_PEAKS",
-    reason="The ops ran on the host, whose peak rates no recording holds.",
-    remedy="Give them: `--peak-tflops RATE --peak-gb-per-s RATE`, of all its cores.",
-)
+NO_PEAKS: Final = _WHY["no_peaks"]
+NO_HOST_PEAKS: Final = _WHY["no_host_peaks"]
+
+MEASURED: Final = "measured"
+SHAPES: Final = "shapes"
+UNKNOWN: Final = "unknown"
 
 
-def roof_rows(profile: ProfileData, options: Options) -> pl.DataFrame:
+def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFrame:
     """Return what the devices in use can do at best, columns `ROOF_ROWS`.
 
     Devices of equal peaks are one. An option takes the place of what is known.
@@ -103,3 +104,120 @@ def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
     units: tuple[Unit, ...] = get_args(Unit)
     found = {unit: peak_flops(rates, unit, cores, clock_hz) for unit in units}
     return {unit: rate for unit, rate in found.items() if rate}
+
+
+def points(
+    work: pl.DataFrame, schema: TableSchema, options: RooflineModelOptions
+) -> pl.DataFrame:
+    """Return the columns of a table of points, most time first.
+
+    Args:
+        work: With the columns of names, `occurrences`, `total_ps`, `share_ps` (what
+            counts in shares of time), `flops`, `accessed_bytes`, `peak_flops` and
+            `peak_bytes` (what units and memory could have done in the time), and
+            `evidence`; null means unknown.
+        options: Peaks in place of what is known.
+    """
+    names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]
+    whole = int(work["share_ps"].sum())
+    return (
+        _with_given_peaks(work, options)
+        .with_columns(
+            _lacks().alias("lacks"),
+            (pl.col("share_ps") / PS_PER_US).alias("self_us"),
+            (pl.col("total_ps") / PS_PER_US).alias("total_us"),
+            share(pl.col("share_ps"), whole).alias("time_percent"),
+            *_rates(),
+            *_against_peaks(),
+        )
+        .with_columns(
+            pl.when(pl.col("lacks") == _NOTHING_KNOWN)
+            .then(pl.lit(UNKNOWN))
+            .otherwise("evidence")
+            .alias("evidence")
+        )
+        .sort("share_ps", *names, descending=[True, *[False] * len(names)])
+        .with_row_index("rank", offset=1)
+        .select(schema.cast_columns())
+    )
+
+
+_SECONDS: Final = pl.col("total_ps") / PS_PER_S
+_RAN: Final = pl.col("total_ps") > 0
+_NOTHING_KNOWN: Final = "operations and bytes"
+
+
+def _with_given_peaks(
+    work: pl.DataFrame, options: RooflineModelOptions
+) -> pl.DataFrame:
+    given = {
+        "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * GIGA,
+        "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * GIGA,
+    }
+    return work.with_columns(
+        pl.when(_RAN).then(rate * _SECONDS).alias(name)
+        for name, rate in given.items()
+        if rate is not None
+    )
+
+
+def _lacks() -> pl.Expr:
+    no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
+    return (
+        pl.when(no_flops & no_bytes)
+        .then(pl.lit(_NOTHING_KNOWN))
+        .when(no_flops)
+        .then(pl.lit("operations"))
+        .when(no_bytes)
+        .then(pl.lit("bytes"))
+    )
+
+
+def _intensity() -> pl.Expr:
+    moved = pl.col("accessed_bytes") > 0
+    return pl.when(moved).then(pl.col("flops") / pl.col("accessed_bytes"))
+
+
+def _rates() -> list[pl.Expr]:
+    per_s = {"flops": "gflops_per_s", "accessed_bytes": "gb_per_s"}
+    return [
+        _intensity().alias("operational_intensity"),
+        *(
+            pl.when(_RAN).then(pl.col(name) / _SECONDS / GIGA).alias(rate)
+            for name, rate in per_s.items()
+        ),
+    ]
+
+
+def _against_peaks() -> list[pl.Expr]:
+    # What does not compute uses no unit, whatever that could do.
+    compute = (
+        pl.when(pl.col("flops") == 0)
+        .then(0.0)
+        .otherwise(100.0 * pl.col("flops") / pl.col("peak_flops"))
+    )
+    memory = 100.0 * pl.col("accessed_bytes") / pl.col("peak_bytes")
+    both = _RAN & compute.is_not_null() & memory.is_not_null()
+    sloped = _intensity() * pl.col("peak_bytes")
+    roofed = pl.col("peak_flops").is_not_null() & sloped.is_not_null()
+    roof = pl.min_horizontal(pl.col("peak_flops"), sloped) / _SECONDS / GIGA
+    return [
+        pl.when(_RAN & roofed).then(roof).alias("roof_gflops_per_s"),
+        pl.when(_RAN).then(compute).alias("of_compute_percent"),
+        pl.when(_RAN).then(memory).alias("of_memory_percent"),
+        pl.when(both).then(pl.max_horizontal(compute, memory)).alias("of_roof_percent"),
+        pl.when(both & (memory >= compute))
+        .then(pl.lit("Memory"))
+        .when(both)
+        .then(pl.lit("Compute"))
+        .alias("bound_by"),
+    ]
+
+
+def unknown_percent(rows: pl.DataFrame) -> float | None:
+    """Return the share of time of rows without a place; None where nothing ran."""
+    if not len(rows) or rows["time_percent"].null_count() == len(rows):
+        return None
+    return float(
+        rows.filter(pl.col("operational_intensity").is_null())["time_percent"].sum()
+    )

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from stepscope.analysis.ops.rates import COSTS, device_costs, host_costs
-from stepscope.analysis.ops.rows import device_side, host_side
-from stepscope.analysis.roofline_model.points import MEASURED, SHAPES
-from stepscope.analysis.roofline_model.roofs import unit_peaks
+from stepscope.analysis.ops.rows import (
+    COSTS,
+    device_costs,
+    device_side,
+    host_costs,
+    host_side,
+)
+from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
@@ -62,7 +66,6 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     other kernel.
 
     Args:
-        profile: The run.
         ops: As `op_work` returns of devices.
     """
     frames = [_of_host(profile, host) for host in profile.hosts]
@@ -206,15 +209,12 @@ _COUNTERS: Final = (
 )
 
 
-def _tensor_operations() -> pl.Expr:
-    """Return operations of the Tensor Cores; 0 where their pipe was seen to be idle."""
-    idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
-    return pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
-
-
 def _operations() -> pl.Expr:
     """Return the operations of a run; null unless those of every unit were counted."""
-    parts = [*(pl.col(name) for name in _VECTOR), _tensor_operations()]
+    # Tensor Cores did nothing where their pipe was seen to be idle.
+    idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
+    of_matrices = pl.coalesce(pl.col("flops_tensor"), pl.when(idle).then(0.0))
+    parts = [*(pl.col(name) for name in _VECTOR), of_matrices]
     known = pl.all_horizontal(part.is_not_null() for part in parts)
     return pl.when(known).then(pl.sum_horizontal(parts))
 

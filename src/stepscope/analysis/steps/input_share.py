@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     import polars as pl
 
+    from stepscope.unavailable import Unavailable
+
+_WHY: Final = room_reasons("steps")
+
 #: A run without any device has nothing to transfer to, and loses nothing.
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The counted steps take no time at all, so nothing is a share of them.",
-    remedy="Record some complete steps.",
-)
-_NOT_SEEN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Not every host of this run could look at it.",
-    remedy="Look at one host at a time (option host).",
-)
 
 
 def verdict_of(input_percent: float | None) -> str:
@@ -105,7 +99,7 @@ class InputShare(Frozen, frozen=True, eq=True):
     def why_no_input(self) -> Unavailable | None:
         """Why the share of input is unknown as a whole, or a part of it is."""
         if not self.window_ps:
-            return _NO_TIME
+            return _WHY["no_time"]
         return self.why_no_wait or self.why_no_transfer
 
 
@@ -133,11 +127,13 @@ def share_of_rows(
     known_ps = int(waits.sum()) + starved_ps
     no_wait: Unavailable | None = None
     if waits.null_count():
-        no_wait = missing.get("input", _NOT_SEEN)
+        no_wait = missing.get("input", _WHY["not_seen"])
     elif not known_ps:
         no_wait = missing.get("input")
     wait_ps = None if no_wait is not None else known_ps
-    no_transfer = missing.get("copy_in", _NOT_SEEN) if copies.null_count() else None
+    no_transfer = (
+        missing.get("copy_in", _WHY["not_seen"]) if copies.null_count() else None
+    )
     transfer_ps = None if copies.null_count() else int(copies.sum())
     known = (wait_ps or 0) + (transfer_ps or 0)
     if no_transfer is not None and no_transfer.code != _NO_DEVICE:

@@ -1,32 +1,204 @@
-"""Which hosts and which of their windows the numbers about steps are taken from."""
+"""Hosts and windows that numbers of steps are of, and which windows are one step."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
-from stepscope.analysis.steps.matching import StepMatching, match_steps
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.rows import HostSteps, host_steps
+from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_windows.windows import typical
 from stepscope.frozen import Frozen
+from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
 
-_NO_SUCH_MARKER: Final = Unavailable(
-    code="NO_STEPS",
-    reason="No step of this host has the marker that was asked for.",
-    remedy="Leave the option marker out to see all steps.",
-)
-_COORDINATOR: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="This host lists no device beside hosts that do; its steps are not theirs.",
-    remedy="Select this host alone to see its steps.",
-)
+_WHY: Final = room_reasons("steps")
+
+
+#: Hosts in lock step begin their steps this share of a step apart at most …
+_APART: Final = 0.5
+#: … and share this part of the steps of the one that recorded fewer.
+_SHARED: Final = 0.5
+
+
+class StepMatching(Frozen, frozen=True):
+    """How the steps of the hosts of a run belong together.
+
+    Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
+
+    Attributes:
+        by: `step_num`, `time` or `none`; `one_host` where there is nothing to match.
+        key: Host → a number per window looked at; windows with equal numbers are one
+            step, -1 is a window without a partner on every other host. Empty where
+            `by` is `none`.
+        in_lock_step: The hosts may be averaged.
+        notes: Why they may not.
+    """
+
+    by: str
+    key: Mapping[str, NDArray[np.int64]]
+    in_lock_step: bool
+    notes: tuple[QualityNote, ...]
+
+
+def match_steps(
+    hosts: Sequence[HostSteps], starts_unix_ns: Sequence[int | None]
+) -> StepMatching:
+    """Match by step number, else by absolute time, else not.
+
+    Args:
+        hosts: The hosts that have windows.
+        starts_unix_ns: Absolute time of each host's 0; None where not recorded.
+    """
+    if len(hosts) < 2:
+        return StepMatching("one_host", {}, in_lock_step=True, notes=())
+    if all(_has_numbers(host) for host in hosts):
+        return _checked(hosts, "step_num", _by_number(hosts))
+    if all(
+        start is not None and not isinstance(host.steps, Unavailable)
+        for host, start in zip(hosts, starts_unix_ns, strict=True)
+    ):
+        clocks = [start for start in starts_unix_ns if start is not None]
+        return _checked(hosts, "time", _by_time(hosts, clocks))
+    note = QualityNote(
+        kind="hosts_not_matched",
+        severity="warning",
+        scope="run",
+        message="The steps of the hosts carry no numbers and no absolute times, so it "
+        "is not known which of them belong together.",
+        remedy="Mark the steps with their number, and record with a version that "
+        "stores the start time of the profile.",
+    )
+    return StepMatching("none", {}, in_lock_step=False, notes=(note,))
+
+
+def _has_numbers(host: HostSteps) -> bool:
+    return not isinstance(host.steps, Unavailable) and host.steps.source == "marker"
+
+
+def _by_number(hosts: Sequence[HostSteps]) -> dict[str, NDArray[np.int64]]:
+    numbers = [ints(host.by_window, "step") for host in hosts]
+    shared = numbers[0]
+    for other in numbers[1:]:
+        shared = np.intersect1d(shared, other)
+    return {
+        host.host: np.where(np.isin(number, shared), number, -1)
+        for host, number in zip(hosts, numbers, strict=True)
+    }
+
+
+def _by_time(
+    hosts: Sequence[HostSteps], clocks: Sequence[int]
+) -> dict[str, NDArray[np.int64]]:
+    """Find offsets of largest overlap with the host of the shortest covered span."""
+    origin = min(clocks)
+    begins, ends = [], []
+    for host, clock in zip(hosts, clocks, strict=True):
+        shift = (clock - origin) * 1_000
+        windows = host.by_window
+        begins.append(ints(windows, "start_ps") + shift)
+        ends.append(ints(windows, "end_ps") + shift)
+    spans = [int(end[-1] - begin[0]) for begin, end in zip(begins, ends, strict=True)]
+    reference = spans.index(min(spans))
+    offsets = [
+        _offset(begins[reference], ends[reference], begin, end)
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+    count = len(begins[reference])
+    # Index ranges of the reference that every host covers.
+    first = max(0, *(-offset for offset in offsets))
+    last = min(
+        count,
+        *(len(begin) - off for begin, off in zip(begins, offsets, strict=True)),
+    )
+    keys = {}
+    for host, begin, offset in zip(hosts, begins, offsets, strict=True):
+        of_reference = np.arange(len(begin)) - offset
+        inside = (of_reference >= first) & (of_reference < last)
+        keys[host.host] = np.where(inside, of_reference, -1)
+    return keys
+
+
+def _offset(
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    other_begin: NDArray[np.int64],
+    other_end: NDArray[np.int64],
+) -> int:
+    """Return index in the other host minus index here, for the largest overlap."""
+    first = np.searchsorted(other_end, begin, side="right")
+    last = np.searchsorted(other_begin, end, side="left")
+    count = np.maximum(last - first, 0)
+    mine = np.repeat(np.arange(len(begin)), count)
+    within = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count, count)
+    theirs = np.repeat(first, count) + within
+    overlap = np.minimum(end[mine], other_end[theirs]) - np.maximum(
+        begin[mine], other_begin[theirs]
+    )
+    if not len(overlap):
+        return 0
+    offsets, place = np.unique(theirs - mine, return_inverse=True)
+    totals = np.bincount(place, weights=overlap)
+    best = offsets[totals == totals.max()]
+    return int(best[np.argmin(np.abs(best))])
+
+
+def _checked(
+    hosts: Sequence[HostSteps], by: str, key: dict[str, NDArray[np.int64]]
+) -> StepMatching:
+    """Compare the starts of matched steps after the best constant shift."""
+    notes = []
+    reference = hosts[0]
+    at_reference = _starts_by_key(reference, key)
+    for host in hosts[1:]:
+        here = _starts_by_key(host, key)
+        shared = sorted(at_reference.keys() & here.keys())
+        fewer = min(len(key[reference.host]), len(key[host.host]))
+        if len(shared) < _SHARED * fewer:
+            notes.append(
+                _apart(host, reference, f"they share {len(shared)} of {fewer} steps")
+            )
+            continue
+        shift = np.array([here[step] - at_reference[step] for step in shared])
+        spread = float(np.median(np.abs(shift - np.median(shift))))
+        step_ps = float(np.median(ints(reference.by_window, "window_ps")))
+        if spread > _APART * step_ps:
+            text = f"their steps begin {duration_text(spread)} apart at the median"
+            notes.append(_apart(host, reference, text))
+    return StepMatching(by, key, in_lock_step=not notes, notes=tuple(notes))
+
+
+def _starts_by_key(
+    host: HostSteps, key: Mapping[str, NDArray[np.int64]]
+) -> dict[int, int]:
+    starts = ints(host.by_window, "start_ps").tolist()
+    return {
+        number: start
+        for number, start in zip(key[host.host].tolist(), starts, strict=True)
+        if number >= 0
+    }
+
+
+def _apart(host: HostSteps, reference: HostSteps, text: str) -> QualityNote:
+    return QualityNote(
+        kind="hosts_not_in_lock_step",
+        severity="warning",
+        scope=f"{reference.host}, {host.host}",
+        message=f"The hosts {reference.host} and {host.host} do not run in lock step: "
+        f"{text}. They are not averaged.",
+        remedy="Look at one host at a time.",
+    )
 
 
 class MeasuredRun(Frozen, frozen=True):
@@ -56,7 +228,6 @@ def measured_run(
     """Choose the hosts that count; unavailable where none of them does.
 
     Args:
-        profile: The whole run.
         host: Only this host; empty for all.
         marker: Only the steps of this marker name; empty for all.
     """
@@ -79,7 +250,6 @@ def _measured_hosts(
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Args:
-        run: The hosts to choose from.
         marker: Only the steps of this marker name; empty for all.
     """
     found: list[HostSteps] = []
@@ -89,12 +259,14 @@ def _measured_hosts(
         if isinstance(rows, Unavailable):
             absent[host] = rows
         elif not rows.rows.height:
-            absent[host] = _NO_SUCH_MARKER
+            absent[host] = _WHY["no_such_marker"]
         else:
             found.append(rows)
     with_devices = [host for host in found if host.has_device]
     if with_devices and len(with_devices) < len(found):
-        absent |= {rows.host: _COORDINATOR for rows in found if not rows.has_device}
+        absent |= {
+            rows.host: _WHY["coordinator"] for rows in found if not rows.has_device
+        }
         found = with_devices
     with_steps = [host for host in found if host.windows.has_steps]
     if with_steps and len(with_steps) < len(found):
@@ -113,7 +285,6 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     Without any of these the closed ones, and without a closed one all.
 
     Args:
-        host: The host whose `rows` to choose from.
         excluded_flags: Windows with one of these flags are left out.
     """
     if not excluded_flags:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.steps.asking import UNASKED, asks, may_hide_input
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.input_pipeline.input_ops import input_ops
 from stepscope.derive.judging.input_verdict import with_starved_time
+from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.step_time.owners import BUSY_OWNERS, CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.derive.steps.chosen import steps
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
+_WHY: Final = room_reasons("steps")
+
 OWNER_COLUMNS: Final = tuple(f"{owner.name}_ps" for owner in OWNERS)
 #: What is left when every cause has been charged; it is always known.
 _REST: Final = OWNERS[-1].category
@@ -39,6 +43,10 @@ _BETWEEN_DEVICES: Final = "device_collectives"
 _BUSY: Final = frozenset(BUSY_OWNERS)
 #: Measures of a row beside its owners; they are averaged like them.
 _MEASURES: Final = ("device_busy_ps", "device_working_ps", "idle_input_ps")
+
+UNASKED: Final = _WHY["unasked"]
+#: Time that may hold the making of batches where no request for one was recorded.
+UNTOLD: Final = ("between_ps", "unexplained_ps")
 
 
 class HostSteps(Frozen, frozen=True, dict=True):
@@ -98,8 +106,6 @@ def host_steps(
     """Return the rows of one host, or why there are none.
 
     Args:
-        profile: The run.
-        host: Which of its hosts.
         marker: Only the steps of this marker name (train, test, …).
     """
     return profile.kept(_host_steps, host, marker)
@@ -323,3 +329,40 @@ def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     for host in hosts:
         found = {**host.missing, **found}
     return found
+
+
+def asks(profile: ProfileData, host: str) -> bool:
+    """Return whether the recording of a host shows a request for a batch."""
+    classes = profile.derived(host, host_classes)
+    if not isinstance(classes, Unavailable) and len(classes.input_wait):
+        return True
+    ops = profile.derived(host, input_ops)
+    return not isinstance(ops, Unavailable) and ops.pipeline_calls > 0
+
+
+def may_hide_input(rows: pl.DataFrame) -> bool:
+    """Return whether rows without any wait for input hold time of unknown cause."""
+    told = typical(rows)
+    waits = told["input_ps"]
+    if waits.null_count() or waits.sum():
+        return False
+    return bool(told.select(pl.sum_horizontal(UNTOLD).sum()).item())
+
+
+def step_at(profile: ProfileData, host: str, time_ps: int) -> int | None:
+    """Return the number of the step whose window holds an instant; None for none.
+
+    Args:
+        time_ps: Since the start of the host's profile.
+    """
+    found = profile.derived(host, windows)
+    stepped = profile.derived(host, steps)
+    if isinstance(found, Unavailable) or isinstance(stepped, Unavailable):
+        return None
+    here = found.rows.filter(
+        (pl.col("start_ps") <= time_ps) & (pl.col("end_ps") > time_ps)
+    )
+    if not len(here) or here["step_row"][0] is None:
+        return None
+    number: int | None = stepped.rows["step"][here["step_row"][0]]
+    return number

@@ -14,6 +14,7 @@ from stepscope.analysis.results.statistics import (
     Statistics,
     statistics_of,
 )
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.input_share import InputShare, share_of_rows
 from stepscope.analysis.steps.measured_hosts import measured_any_device, measured_rows
 from stepscope.analysis.steps.rows import (
@@ -32,7 +33,6 @@ from stepscope.derive.judging.input_verdict import (
 )
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
-_NO_STEP_TIME: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="No step has device activity, so no device step time is known.",
-    remedy=Remedy.RECORD_DEVICE,
-)
+_WHY: Final = room_reasons("steps")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,8 +226,6 @@ def summary_of(
     Several tools show the same summary, which is worked out once.
 
     Args:
-        run: The run that the hosts are of.
-        hosts: The hosts to average.
         excluded_flags: Windows with one of these flags are left out.
     """
     return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
@@ -243,7 +237,6 @@ def judged_input(
     """Return the verdict on the input of some hosts, as their rule has it.
 
     Args:
-        run: The run that the hosts are of.
         hosts: The hosts that are judged together.
         excluded_flags: Windows with one of these flags are left out.
     """
@@ -276,9 +269,9 @@ def _summary_of(
     host_period, untold = _host_period(walls["host_period_ps"])
     missing += [*lacks, *unknown, *untold]
     if walls["batches"].null_count():
-        missing.append(_NO_BATCHES.for_field("batch_time_ms"))
+        missing.append(_WHY["no_batches"].for_field("batch_time_ms"))
     if any(host.rows["batches"].null_count() for host in hosts):
-        missing.append(_NO_BATCHES.for_field("steps.batches"))
+        missing.append(_WHY["no_batches"].for_field("steps.batches"))
     total = int(rows["window_ps"].sum())
     why = reasons_of(hosts)
     categories = category_columns(rows, why)
@@ -291,7 +284,7 @@ def _summary_of(
     if rows.height < 2:
         missing.append(SINGLE_SAMPLE.for_field("breakdown_std_ms"))
     if not total:
-        missing.append(_NO_TIME.for_field("breakdown_percent"))
+        missing.append(_WHY["no_time_of_summary"].for_field("breakdown_percent"))
     shared = InputShare.together(
         [input_share(run, host, excluded_flags) for host in hosts]
     )
@@ -338,7 +331,7 @@ def _host_period(
     known = periods.drop_nulls()
     if len(known):
         return statistics_of(known, field="host_period_ms", scale=PS_PER_MS)
-    return None, (_NO_HOST_PERIOD.for_field("host_period_ms"),)
+    return None, (_WHY["no_host_period"].for_field("host_period_ms"),)
 
 
 def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
@@ -369,7 +362,7 @@ def _device_step_time(
     known = longest.drop_nulls()
     if len(known):
         return statistics_of(known, field="device_step_time_ms", scale=PS_PER_MS)
-    why = reasons_of(hosts).get("compute_32", _NO_STEP_TIME)
+    why = reasons_of(hosts).get("compute_32", _WHY["no_step_time"])
     return None, (why.for_field("device_step_time_ms"),)
 
 
@@ -395,13 +388,6 @@ def empty_summary() -> StepSummary:
         any_device=None,
         bottleneck="unknown",
     )
-
-
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="The steps take no time at all, so nothing is a share of them.",
-    remedy="Record some complete steps.",
-)
 
 
 #: Verdict on the input → which side to work on.
@@ -456,26 +442,8 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
         reason = next((why[name] for name in ("input", "copy_in") if name in why), None)
         found += [reason.for_field("steps.idle_input_ms")] if reason else []
     if rows["gap_ps"].null_count():
-        found.append(_NO_END.for_field("steps.gap_ms"))
+        found.append(_WHY["no_end"].for_field("steps.gap_ms"))
     return found
-
-
-_NO_BATCHES: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The recording does not state how many batches a step runs.",
-    remedy=Remedy.STATE_BATCHES,
-)
-_NO_HOST_PERIOD: Final = Unavailable(
-    code="NO_STEPS",
-    reason="The steps are known by what the device did, or there is only one: when the "
-    "host began the next one is not.",
-    remedy=Remedy.MARK_STEPS_OF_PROGRAM,
-)
-_NO_END: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Nothing marks where a step ended before the next one began.",
-    remedy=Remedy.MARK_STEPS_OF_PROGRAM,
-)
 
 
 def _means(frame: pl.DataFrame) -> dict[str, float]:

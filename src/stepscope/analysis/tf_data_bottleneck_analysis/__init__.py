@@ -1,6 +1,6 @@
 """tf.data bottleneck analysis: which stage of a pipeline limits it."""
 
-from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
+from stepscope.analysis.options import TfDataBottleneckAnalysisOptions as Options
 from stepscope.analysis.tf_data_bottleneck_analysis.bottleneck import (
     NEEDS,
     TfDataBottleneckAnalysisResult,

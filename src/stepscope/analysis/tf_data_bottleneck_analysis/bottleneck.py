@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.tf_data_bottleneck_analysis.columns import (
-    BOTTLENECK_ROWS,
-    PIPELINE_ROWS,
-    STAGE_ROWS,
-    WAIT_ROWS,
-)
+from stepscope.analysis.results.tables import room_reasons, tables_of
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -38,7 +33,6 @@ from stepscope.derive.judging.input_verdict import (
 )
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Missing, Unavailable, present
@@ -47,11 +41,19 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.options.tf_data_bottleneck_analysis import Options
+    from stepscope.analysis.options import TfDataBottleneckAnalysisOptions
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
+
+_WHY: Final = room_reasons("tf_data_bottleneck_analysis")
+
+_TABLES: Final = tables_of("tf_data_bottleneck_analysis")
+BOTTLENECK_ROWS: Final = _TABLES["bottlenecks"]
+PIPELINE_ROWS: Final = _TABLES["pipelines"]
+STAGE_ROWS: Final = _TABLES["stages"]
+WAIT_ROWS: Final = _TABLES["waits"]
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (*INPUT_VERDICT_NEEDS, pipeline_calls)
@@ -93,29 +95,6 @@ _NOT_SLOW_UNWEIGHED: Final = (
 )
 #: What is said before the advice on a pipeline that steps do not wait for.
 _NOT_AWAITED: Final = "The steps do not wait for this. To make it quicker anyway: "
-
-_ONLY_DEVICES: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="only the devices' ends of the input pipelines were recorded; those of the "
-    "hosts that feed them were not.",
-    remedy="Record the process that runs the host's pipeline too, or for longer than "
-    "one of its calls lasts.",
-)
-_ONLY_TRANSPARENT: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="no transformation was recorded within the slowest call of this pipeline.",
-    remedy=Remedy.RECORD_WHOLE_PIPELINE,
-)
-_UNDECIDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="time of unknown cause may be waiting for input.",
-    remedy=Remedy.RECORD_UNKNOWN_TIME,
-)
-_NO_PARAMETERS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="the stages do not report their parallelism and buffers.",
-    remedy=Remedy.RECORD_STAGE_PARAMETERS,
-)
 
 
 class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +242,7 @@ class _Pipeline(Frozen, frozen=True, eq=True):
 
 
 def analyse(
-    profile: ProfileData, options: Options
+    profile: ProfileData, options: TfDataBottleneckAnalysisOptions
 ) -> TfDataBottleneckAnalysisResult | Unavailable:
     """Find the slowest stage of the slowest call.
 
@@ -341,7 +320,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
-        missing = [_ONLY_DEVICES.for_field(f"summary.{name}") for name in fields]
+        missing = [_WHY["only_devices"].for_field(f"summary.{name}") for name in fields]
         unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
         return unknown, missing
     wait, latency_ps = worst.host.wait, _slowest(worst)
@@ -356,7 +335,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     if advice is not None:
         fields |= {"suggestion_kind": advice.kind, "suggestion": advice.words}
     missing += [
-        _ONLY_TRANSPARENT.for_field(f"summary.{name}")
+        _WHY["only_transparent"].for_field(f"summary.{name}")
         for name in ("bottleneck", "suggestion_kind", "suggestion")
         if fields[name] is None
     ]
@@ -377,7 +356,7 @@ def _undecided(host: _Host, fields: dict[str, Any]) -> list[Missing]:
     """Return why it is not known whether the steps wait for their input."""
     why = host.decided
     if not isinstance(why, Unavailable):
-        why = why.why or _UNDECIDED
+        why = why.why or _WHY["undecided"]
     names = ["input_bound"] if fields["input_bound"] is None else []
     if fields["limits_steps"] is None and not isinstance(host.wait, Unavailable):
         names.append("limits_steps")
@@ -442,7 +421,9 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
     return advice
 
 
-def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
+def _chosen(
+    ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
+) -> list[_Pipeline]:
     """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
@@ -456,7 +437,9 @@ def _chosen(ranked: Sequence[_Pipeline], options: Options) -> list[_Pipeline]:
 
 
 def _graphs(
-    run: ProfileData, chosen: Sequence[_Pipeline], options: Options
+    run: ProfileData,
+    chosen: Sequence[_Pipeline],
+    options: TfDataBottleneckAnalysisOptions,
 ) -> tuple[tuple[Graph, ...], list[Missing]]:
     graphs, missing = [], []
     for one in chosen:
@@ -466,7 +449,7 @@ def _graphs(
             graphs.append(graph)
             if graph.suggestion is None:
                 missing += [
-                    _ONLY_TRANSPARENT.for_field(f"{field}.{name}")
+                    _WHY["only_transparent"].for_field(f"{field}.{name}")
                     for name in ("suggestion_kind", "suggestion")
                 ]
             continue
@@ -477,7 +460,7 @@ def _graphs(
         )
         missing.append(why.for_field(field))
     if not any(node.parameters for graph in graphs for node in graph.nodes):
-        missing.append(_NO_PARAMETERS.for_field("graphs.nodes.parameters"))
+        missing.append(_WHY["no_parameters"].for_field("graphs.nodes.parameters"))
     return tuple(graphs), missing
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
@@ -15,11 +16,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from stepscope.derive.profile_data import ProfileData
 
-_NO_TIME: Final = Unavailable(
-    code="ZERO_DENOMINATOR",
-    reason="the steps of this host last no time.",
-    remedy="Mark steps that contain the work of a step.",
-)
+_WHY: Final = room_reasons("tf_data_bottleneck_analysis")
 
 
 class ExposedWait(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +43,14 @@ def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
         return charged
     if not step_windows.has_steps:
         found = profile.derived(host, steps)
-        return found if isinstance(found, Unavailable) else _NO_TIME
+        return found if isinstance(found, Unavailable) else _WHY["no_time"]
     if "input" in charged.missing:
         return charged.missing["input"]
     judged = step_windows.measured_of(charged.rows)
     waited = int(judged["input_ps"].sum())
     whole = int(judged["window_ps"].sum())
     if not whole:
-        return _NO_TIME
+        return _WHY["no_time"]
     return ExposedWait(
         steps=judged["window"].n_unique(),
         ms_per_step=waited / len(judged) / PS_PER_MS,

@@ -66,8 +66,6 @@ def counter_tile(
     """Return the same tile of some counters.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         tracks: 1 to `MOST_TRACKS` tracks of counters, as the catalogue numbers them.
         level: As for `tile`.
         index: As for `tile`.

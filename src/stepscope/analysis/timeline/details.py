@@ -8,18 +8,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.activity import (
+from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.timeline.relatives import (
     KERNELS,
     Activity,
-    activity_of,
-    gaps,
-    row_of_activity,
-)
-from stepscope.analysis.timeline.origins import Links, Origin, origin_of
-from stepscope.analysis.timeline.relatives import (
     Family,
+    Links,
+    Origin,
     SameName,
+    activity_of,
     family,
+    gaps,
+    origin_of,
+    row_of_activity,
     same_name,
 )
 from stepscope.analysis.timeline.spans import Place, host_timeline
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
+
+_WHY: Final = room_reasons("timeline")
 
 #: A value that a producer attached to an event.
 Argument = int | float | str
@@ -206,7 +209,7 @@ def _looked_up(
         values, of = _arguments_of_derived(profile, host, shown, track=track, item=item)
         row = int(line.spans.step[item - shown.lanes[track].first_item])
         return {
-            "self_ps": _DERIVED_SPAN,
+            "self_ps": _WHY["derived_span"],
             "parent": None,
             "children": (),
             "children_count": 0,
@@ -260,7 +263,9 @@ def _arguments(
     if isinstance(stats, Unavailable):
         return stats
     type_ = handles(shown.events, "type")[event : event + 1]
-    on_host = np.array([not _on_device(shown, event)])
+    track = int(shown.track_of_events(np.array([event]))[0])
+    section = shown.timeline.tracks["section"][track]
+    on_host = np.array([shown.timeline.sections["kind"][section] != "device"])
     found = argument_source(profile, host).of_events(event, type_, on_host, ())
     values: dict[str, Argument] = {}
     # The values of one event, not of the table.
@@ -272,27 +277,10 @@ def _arguments(
         elif kind == REAL:
             values[found.keys[key]] = float(value.view(np.float64))
         else:
-            values[found.keys[key]] = (
-                int(value) if kind == INTEGER else _unsigned(value)
+            values[found.keys[key]] = int(
+                value if kind == INTEGER else value.view(np.uint64)
             )
     return values
-
-
-def _on_device(shown: HostTimeline, event: int) -> bool:
-    track = int(shown.track_of_events(np.array([event]))[0])
-    section: int = shown.timeline.tracks["section"][track]
-    return bool(shown.timeline.sections["kind"][section] == "device")
-
-
-def _unsigned(value: np.int64) -> int:
-    return int(value.view(np.uint64))
-
-
-_DERIVED_SPAN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="A derived span repeats the time of others, so none of it is its own.",
-    remedy="Look at the events below it on the tracks that were recorded.",
-)
 
 
 def _partners(

@@ -71,10 +71,6 @@ def flows(
     Unavailable where calls and activity cannot be tied together at all.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
-        begin_ps: Begin of the window.
-        end_ps: End of the window.
         of: Track and item of a span, whose arrows alone are wanted.
 
     Raises:

@@ -52,12 +52,8 @@ def spot_of(
     """Find the span that a range is best seen at.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         device: Ordinal of the device that the range is about; None for threads.
         track: Name of the track that the range was seen on; None where unknown.
-        start_ps: Begin of the range.
-        end_ps: End of the range.
         names: Names of spans that the range is about.
     """
     nowhere = Spot(track=None, item=None, start_ps=start_ps, dur_ps=end_ps - start_ps)

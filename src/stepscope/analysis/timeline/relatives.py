@@ -1,25 +1,249 @@
-"""Spans that belong with one span: those of its name, and those it nests with."""
+"""What one span is, and what it belongs to: its launch, its op, other spans."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
+from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.timeline.spans import Place
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.event_nesting import event_nesting
-from stepscope.unavailable import Unavailable
+from stepscope.derive.host.function_frames import function_frames
+from stepscope.derive.host.op_events import host_op_events
+from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
+_WHY: Final = room_reasons("timeline")
+
 #: Children that are listed; a span around a whole program may have many thousands.
 MOST_CHILDREN = 100
+
+_SHAPED: Final = (
+    "registers",
+    "static_shared_memory_bytes",
+    "dynamic_shared_memory_bytes",
+    "shared_memory_bytes",
+    "occupancy_percent",
+)
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Shape and resources of a kernel; null where not recorded.
+
+    Attributes:
+        grid: Blocks along x, y and z.
+        block: Threads along x, y and z.
+        registers: Registers of each thread.
+        static_shared_memory_bytes: Static shared memory of each block.
+        dynamic_shared_memory_bytes: Dynamic shared memory of each block.
+        shared_memory_bytes: Static and dynamic shared memory of each block.
+        occupancy_percent: Theoretical occupancy as recorded.
+    """
+
+    grid: tuple[int, int, int] | None
+    block: tuple[int, int, int] | None
+    registers: int | None
+    static_shared_memory_bytes: int | None
+    dynamic_shared_memory_bytes: int | None
+    shared_memory_bytes: int | None
+    occupancy_percent: float | None
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device did.
+
+    Attributes:
+        kind: Kind of activity: kernel, collective, h2d, d2h, p2p_copy, local_copy,
+            memset or transfer_wait.
+        device: Ordinal of the device.
+        stream: Id of the stream.
+        bytes: Bytes of a copy; null where not recorded.
+        bytes_per_s: Size over duration; null where the size is unknown or no time
+            passed.
+        op: Op that the activity belongs to; null where nothing names one.
+        op_type: Type of the op; null where unknown.
+        op_evidence: Source of the op's name: hlo, hlo_name, annotation, copy, launch,
+            none.
+        launch: Launch shape and resources; null where none of them was recorded.
+    """
+
+    kind: str
+    device: int
+    stream: int
+    bytes: int | None
+    bytes_per_s: float | None
+    op: str | None
+    op_type: str | None
+    op_evidence: str
+    launch: Launch | None
+
+
+KERNELS: Final = ("kernel", "collective")
+
+
+def gaps(activity: Activity) -> tuple[Missing, ...]:
+    """Return which fields of an activity are null for want of data, and why."""
+    found: list[Missing] = []
+    if activity.op is None:
+        found.append(_WHY["no_op"].for_field("activity.op"))
+    if activity.op_type is None:
+        found.append(_WHY["no_op"].for_field("activity.op_type"))
+    if activity.kind not in KERNELS:
+        if activity.bytes is None:
+            found.append(_WHY["no_size"].for_field("activity.bytes"))
+        if activity.bytes_per_s is None:
+            why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
+            found.append(why.for_field("activity.bytes_per_s"))
+    elif activity.launch is None:
+        found.append(_WHY["no_details"].for_field("activity.launch"))
+    else:
+        found += [
+            _WHY["no_details"].for_field(f"activity.launch.{name}")
+            for name, value in msgspec.structs.asdict(activity.launch).items()
+            if value is None
+        ]
+    return tuple(found)
+
+
+def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
+    """Return the row of device_activity that a row of events shows; None for none."""
+    table = profile.table(host, "device_activity")
+    if isinstance(table, Unavailable):
+        return None
+    found = np.flatnonzero(handles(table, "event") == event)
+    return int(found[0]) if len(found) else None
+
+
+def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
+    """Return the activity that a row of events shows; None of what is no activity."""
+    table = profile.table(host, "device_activity")
+    row = row_of_activity(profile, host, event)
+    if row is None or isinstance(table, Unavailable):
+        return None
+    given = table.row(row, named=True)
+    size, dur_ps = given["bytes"], given["dur_ps"]
+    return Activity(
+        kind=given["kind"],
+        device=given["device"],
+        stream=given["stream"],
+        bytes=size,
+        bytes_per_s=None if size is None or not dur_ps else size * PS_PER_S / dur_ps,
+        launch=_launch(profile, host, given["geometry"]),
+        **_op(profile, host, row),
+    )
+
+
+# Fields of `Activity` by name: their types differ.
+def _op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
+    ops = profile.derived(host, activity_ops)
+    if isinstance(ops, Unavailable):
+        return {"op": None, "op_type": None, "op_evidence": "none"}
+    of_row = ops.ops.row(int(ops.op[row]), named=True)
+    evidence = OpEvidence(of_row["evidence"])
+    known = evidence is not OpEvidence.NONE
+    return {
+        "op": of_row["name"] if known else None,
+        "op_type": of_row["type"] if known else None,
+        "op_evidence": evidence.name.lower(),
+    }
+
+
+def _launch(profile: ProfileData, host: str, geometry: int | None) -> Launch | None:
+    table = profile.table(host, "geometries")
+    if geometry is None or isinstance(table, Unavailable):
+        return None
+    shape = table.row(geometry, named=True)
+    grid, block = (
+        tuple(shape[f"{what}_{axis}"] for axis in "xyz") for what in ("grid", "block")
+    )
+    return Launch(
+        grid=None if None in grid else grid,
+        block=None if None in block else block,
+        **{name: shape[name] for name in _SHAPED},
+    )
+
+
+class Links(msgspec.Struct, frozen=True, kw_only=True):
+    """Where other pages show what a span belongs to; null where they show nothing.
+
+    Attributes:
+        op: Name of an op: that of the activity, or of the op that ran on the host.
+        kernel: Name of a kernel.
+        step: Number of the step.
+    """
+
+    op: str | None
+    kernel: str | None
+    step: int | None
+
+
+class Origin(NamedTuple):
+    """What an event comes from.
+
+    Attributes:
+        op: Name of its op; None for none.
+        source: File and line, or the file alone; None where not recorded.
+    """
+
+    op: str | None
+    source: str | None
+
+
+def origin_of(profile: ProfileData, host: str, event: int) -> Origin:
+    """Return op and source of an event: of device work, a host op or a function."""
+    row = row_of_activity(profile, host, event)
+    if row is not None:
+        return _of_activity(profile, host, row)
+    ops = profile.derived(host, host_op_events)
+    if not isinstance(ops, Unavailable):
+        at = int(np.searchsorted(ops.event, event))
+        if at < len(ops.event) and ops.event[at] == event:
+            known = ops.ops.row(int(ops.op[at]), named=True)
+            return Origin(known["name"], _source(known))
+    return Origin(None, _of_function(profile, host, event))
+
+
+def _of_activity(profile: ProfileData, host: str, row: int) -> Origin:
+    ops = profile.derived(host, activity_ops)
+    if isinstance(ops, Unavailable):
+        return Origin(None, None)
+    known = ops.ops.row(int(ops.op[row]), named=True)
+    evidence = OpEvidence(known["evidence"])
+    named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
+    return Origin(known["name"] if named else None, _source(known))
+
+
+def _of_function(profile: ProfileData, host: str, event: int) -> str | None:
+    frames = profile.derived(host, function_frames)
+    if isinstance(frames, Unavailable):
+        return None
+    at = np.flatnonzero(frames.event == event)
+    if not len(at):
+        return None
+    name = frames.names[int(frames.type[at[0]])]
+    return _place(name.file, name.line)
+
+
+def _source(op: dict[str, Any]) -> str | None:
+    return _place(op["source_file"], op["source_line"])
+
+
+def _place(file: str | None, line: int | None) -> str | None:
+    if file is None or line is None:
+        return file
+    return f"{file}:{line}"
 
 
 class SameName(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,14 +284,7 @@ class Family(NamedTuple):
 
 
 def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameName:
-    """Compare a span with all spans of its name.
-
-    Args:
-        shown: The timeline.
-        code: Name of the span.
-        track: Its track.
-        item: The span.
-    """
+    """Compare a span with all spans of its name."""
     tracks, items, start_ps, dur_ps = _equals(shown, code, track)
     here = int(np.flatnonzero((items == item) & (tracks == track))[0])
     order = np.lexsort((items, start_ps))

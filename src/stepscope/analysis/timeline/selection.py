@@ -1,4 +1,4 @@
-"""The spans that a window of some tracks shows, one by one."""
+"""The spans that a window of some tracks shows, one by one and in totals."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.timeline.spans import host_timeline
-from stepscope.derive.columns.arrays import handles
-from stepscope.derive.step_time.owners import CATEGORIES
+from stepscope.derive.account.charged import charged_rows
+from stepscope.derive.account.owned_time import account
+from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.device.attribution import OpEvidence, activity_ops
+from stepscope.derive.host.op_events import host_op_events
+from stepscope.derive.step_time.device_sets import device_sets
+from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
-from stepscope.unavailable import Unavailable
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +39,28 @@ EVENT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "dur_ps": pl.Int64(),
     "category": pl.UInt8(),
 }
+
+#: Names that each list of sums has at most; the rest is one row without a name.
+MOST_NAMES: Final = 100
+#: Columns of `WindowTotals.owners`.
+OWNER_TOTALS: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int32(),  # null for the step threads of a host without devices
+    "owner": pl.String(),
+    "category": pl.String(),
+    "time_ps": pl.Int64(),  # null where the owner's time is unknown
+}
+#: Columns of the sums by name.
+SUMS: Final[dict[str, pl.DataType]] = {
+    "name": pl.String(),  # null for all beyond `MOST_NAMES`
+    "count": pl.Int64(),
+    "time_ps": pl.Int64(),
+}
+_KERNELS: Final = [
+    code
+    for code, kind in enumerate(ACTIVITY_KINDS.categories)
+    if kind in ("kernel", "collective")
+]
+_NO_OP: Final = [int(OpEvidence.COPY), int(OpEvidence.NONE)]
 
 
 class Chosen(NamedTuple):
@@ -87,9 +116,6 @@ def chosen_spans(
     """Yield, track by track, the spans that begin in a window or run into it.
 
     Args:
-        shown: The timeline.
-        begin_ps: Begin of the window.
-        end_ps: End of the window.
         tracks: Rows of the timeline's tracks; all where none is named.
         all_rows: Whether folded and hidden events are wanted as well.
 
@@ -129,10 +155,6 @@ def spans_in_view(
     """List the spans of a window, a page at a time.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
-        begin_ps: Begin of the window.
-        end_ps: End of the window.
         tracks: Rows of the timeline's tracks; all where none is named.
         offset: Number of spans to pass over, at least 0.
         limit: Number of spans to list, at least 0.
@@ -212,3 +234,222 @@ def _listed(
             for name, dtype in EVENT_COLUMNS.items()
         ]
     )
+
+
+class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a window of some tracks holds.
+
+    Attributes:
+        host: Host of the timeline.
+        begin_ps: Begin of the window.
+        end_ps: End of the window.
+        account_ps: Length of the window's part that the account covers, which is that
+            between the first step's begin and the last one's end; the owners of each
+            device add up to it.
+        owners: Columns `OWNER_TOTALS`: the account of the devices that the tracks
+            belong to; of all where none of the tracks belongs to one.
+        spans: Number of spans that begin in the window or run into it.
+        ops: Sums of device activity by op, columns `SUMS`. Of spans that reach beyond
+            the window only the part inside counts.
+        host_ops: Sums of ops on host threads, with what runs inside them, columns
+            `SUMS`.
+        kernels: Sums by kernel, columns `SUMS`.
+        names: Sums by displayed name over all spans, nested and derived ones included.
+        missing: What could not be looked at.
+    """
+
+    host: str
+    begin_ps: int
+    end_ps: int
+    account_ps: int
+    owners: pl.DataFrame
+    spans: int
+    ops: pl.DataFrame
+    host_ops: pl.DataFrame
+    kernels: pl.DataFrame
+    names: pl.DataFrame
+    missing: tuple[Missing, ...]
+
+
+def window_totals(
+    profile: ProfileData,
+    host: str,
+    *,
+    begin_ps: int,
+    end_ps: int,
+    tracks: Sequence[int] = (),
+) -> WindowTotals | Unavailable:
+    """Add up what lies in [begin_ps, end_ps).
+
+    Args:
+        end_ps: End of the window; not before its begin.
+        tracks: Rows of the timeline's tracks; all where none is named.
+
+    Raises:
+        BadUsage: There is no such track.
+    """
+    shown = host_timeline(profile, host)
+    if isinstance(shown, Unavailable):
+        return shown
+    end_ps = max(begin_ps, end_ps)
+    names, spans = [], 0
+    inside = np.full(len(shown.events), -1, np.int64)
+    # Track by track: all spans of a large run together would take much memory.
+    for one in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
+        spans += len(one.items)
+        names.append(_sums(one.name, one.inside_ps, shown.timeline.names))
+        if shown.timeline.line(one.track) is None:
+            inside[one.items] = one.inside_ps
+    owned = _owners(profile, host, begin_ps, end_ps, devices=_devices(shown, tracks))
+    missing: tuple[Missing, ...] = ()
+    if isinstance(owned, Unavailable):
+        missing = (owned.for_field("owners"),)
+        owned = 0, pl.DataFrame(schema=OWNER_TOTALS)
+    return WindowTotals(
+        host=host,
+        begin_ps=begin_ps,
+        end_ps=end_ps,
+        account_ps=owned[0],
+        owners=owned[1],
+        spans=spans,
+        ops=_device_ops(profile, host, inside),
+        host_ops=_host_ops(profile, host, inside),
+        kernels=_kernels(profile, host, shown, inside),
+        names=_most(names),
+        missing=missing,
+    )
+
+
+def _devices(shown: HostTimeline, tracks: Sequence[int]) -> frozenset[int]:
+    sections = shown.timeline.tracks["section"]
+    of_sections = shown.timeline.sections["device"]
+    found = {of_sections[sections[track]] for track in tracks}
+    return frozenset(found - {None})
+
+
+def _owners(
+    profile: ProfileData,
+    host: str,
+    begin_ps: int,
+    end_ps: int,
+    *,
+    devices: frozenset[int],
+) -> tuple[int, pl.DataFrame] | Unavailable:
+    """Return the covered length of the window and the time of each owner in it."""
+    charged = profile.derived(host, account)
+    placed = profile.derived(host, windows)
+    if isinstance(charged, Unavailable):
+        return charged
+    if isinstance(placed, Unavailable):
+        return placed
+    first = int(ints(placed.rows, "start_ps").min())
+    last = int(ints(placed.rows, "end_ps").max())
+    starts = np.array([min(max(begin_ps, first), last)], np.int64)
+    ends = np.array([min(max(end_ps, first), last)], np.int64)
+    sets = profile.derived(host, device_sets)
+    of_device = (
+        {}
+        if isinstance(sets, Unavailable)
+        else {one.device: one for one in sets.devices}
+    )
+    known = {one.device for one in charged.devices} & devices
+    rows: list[tuple[int | None, str, str, int | None]] = []
+    for one in charged.devices:
+        if known and one.device not in known:
+            continue
+        times = charged_rows(
+            starts,
+            ends,
+            device=None if one.device is None else of_device[one.device],
+            ordinal=one.device,
+            idle=one.idle,
+            missing=charged.missing,
+        ).row(0, named=True)
+        rows += [
+            (one.device, owner.name, owner.category, times[f"{owner.name}_ps"])
+            for owner in OWNERS
+        ]
+    covered = int(ends[0] - starts[0])
+    return covered, pl.DataFrame(rows, OWNER_TOTALS, orient="row")
+
+
+def _device_ops(
+    profile: ProfileData, host: str, inside: NDArray[np.int64]
+) -> pl.DataFrame:
+    activity = profile.table(host, "device_activity")
+    ops = profile.derived(host, activity_ops)
+    if isinstance(activity, Unavailable) or isinstance(ops, Unavailable):
+        return _most(())
+    named = ops.ops.select(
+        pl.when(~pl.col("evidence").is_in(_NO_OP)).then("name")
+    ).to_series()
+    return _most([_by_code(handles(activity, "event"), ops.op, named, inside)])
+
+
+def _host_ops(
+    profile: ProfileData, host: str, inside: NDArray[np.int64]
+) -> pl.DataFrame:
+    on_host = profile.derived(host, host_op_events)
+    if isinstance(on_host, Unavailable):
+        return _most(())
+    # An op that calls itself again is counted once.
+    outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
+    return _most([_by_code(outer, on_host.op, on_host.ops["name"], inside)])
+
+
+def _kernels(
+    profile: ProfileData, host: str, shown: HostTimeline, inside: NDArray[np.int64]
+) -> pl.DataFrame:
+    activity = profile.table(host, "device_activity")
+    if isinstance(activity, Unavailable):
+        return pl.DataFrame(schema=SUMS)
+    event = handles(activity, "event")
+    is_kernel = np.isin(codes(activity, "kind"), _KERNELS) & (event >= 0)
+    event = event[is_kernel]
+    type_ = handles(shown.events, "type")[event]
+    return _most([_by_code(event, type_, shown.timeline.names, inside)])
+
+
+def _by_code(
+    event: NDArray[np.int32],
+    code: NDArray[np.int32],
+    names: pl.Series,
+    inside: NDArray[np.int64],
+) -> pl.DataFrame:
+    """Add up the events that are inside by a code that has a name."""
+    at = np.flatnonzero((event >= 0) & (code >= 0))
+    at = at[inside[event[at]] >= 0]
+    return _sums(code[at], inside[event[at]], names)
+
+
+def _sums(
+    code: NDArray[np.int32], time_ps: NDArray[np.int64], names: pl.Series
+) -> pl.DataFrame:
+    """Add up by code, and name the sums: texts of single spans would be slow."""
+    found = (
+        pl.DataFrame({"code": code, "time_ps": time_ps})
+        .group_by("code", maintain_order=True)
+        .agg(pl.len().alias("count"), pl.col("time_ps").sum())
+    )
+    name = names.gather(found["code"]).alias("name")
+    return found.select(name, "count", "time_ps")
+
+
+def _most(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up by name, most time first; what is beyond the limit is one row."""
+    if not parts:
+        return pl.DataFrame(schema=SUMS)
+    sums = (
+        pl.concat(parts)
+        .drop_nulls("name")
+        .group_by("name")
+        .agg(pl.col("count", "time_ps").sum())
+        .sort(["time_ps", "count", "name"], descending=[True, True, False])
+        .select(pl.col(name).cast(dtype) for name, dtype in SUMS.items())
+    )
+    if sums.height <= MOST_NAMES:
+        return sums
+    rest = sums.slice(MOST_NAMES).select(
+        pl.lit(None, pl.String).alias("name"), pl.col("count", "time_ps").sum()
+    )
+    return pl.concat((sums.head(MOST_NAMES), rest))

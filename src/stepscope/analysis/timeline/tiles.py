@@ -121,8 +121,6 @@ def tile(
     """Return one tile of one track.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         track: Row of the timeline's tracks.
         level: 0 to `COARSEST_LEVEL`.
         index: Which tile of the level; negative before the start of the profile.
@@ -170,8 +168,6 @@ def tiles(
     """Return the same tile of some tracks.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
         level: As for `tile`.
         index: As for `tile`.
@@ -245,8 +241,6 @@ def unfold(
     """List the spans that one slice represents, at most `MOST_UNFOLDED` of them.
 
     Args:
-        profile: The run.
-        host: One of its hosts.
         track: Row of the timeline's tracks.
         first: `first` of the slice, or a later place where the first spans are known.
         count: `count` of the slice, less the spans that are known.

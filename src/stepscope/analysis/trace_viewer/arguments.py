@@ -110,7 +110,6 @@ class ArgumentSource(Frozen, frozen=True):
 
         Args:
             begin: Row of the first event.
-            types: Their types.
             on_host: True for those that did not happen on a device.
             told: Derived values; places count from `begin`.
         """

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.trace_viewer.arguments import Told, argument_source, gathered
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.step_time.event_categories import event_categories
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.trace_viewer.arguments import Arguments
-    from stepscope.analysis.trace_viewer.processes import HostTrace
+    from stepscope.analysis.trace_viewer.viewer import HostTrace
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.steps.chosen import Steps
 
@@ -102,7 +102,6 @@ def all_spans(
     """Yield host by host every event of the recording, then the spans of derived lines.
 
     Args:
-        profile: The run.
         piece_spans: Spans of a piece at most.
         window: Begin and end since the start of each host's profile: only spans that
             begin in it or run into it are wanted, and arrows between such spans.

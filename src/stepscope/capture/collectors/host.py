@@ -11,6 +11,7 @@ from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.annotate import forget_annotating, note_annotating
 from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
 from stepscope.capture.ground.spool import Fragment
+from stepscope.patterns import COLLECTION, RECORDERS_COLLECTION
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.writing.write import XSpaceBuilder
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.unavailable import Unavailable
 
-#: Name of the events that are garbage collections.
-COLLECTION: Final = "garbage collection"
-#: Of those that a thread of ours happened to make.
-_OUR_COLLECTION: Final = "garbage collection of the recorder"
 #: What waits for the next flush: annotations, and collections.
 _RING_EVENTS: Final = 65_536
 _RING_COLLECTIONS: Final = 8_192
@@ -79,7 +76,7 @@ class HostCollector:
         own, forwarded = _divided(drained)
         ours = self._names.own()
         for begin_ns, end_ns, thread, stats in self._collections.take():
-            name = _OUR_COLLECTION if thread in ours else COLLECTION
+            name = RECORDERS_COLLECTION if thread in ours else COLLECTION
             row = (name, begin_ns, end_ns, thread, stats)
             for column, value in zip(own, row, strict=True):
                 column.append(value)

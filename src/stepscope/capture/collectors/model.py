@@ -73,10 +73,12 @@ class ModelCollector:
 
 def _found() -> tuple[Parameter, ...]:
     """Return the variables of the models that are trained in this process."""
-    kinds = [kind for kind in (_keras_model(), _torch_module()) if kind is not None]
+    torch: Any = sys.modules.get("torch")
+    module = getattr(getattr(torch, "nn", None), "Module", None)
+    kinds = [kind for kind in (_keras_model(), module) if kind is not None]
     if not kinds:
         return ()
-    optimizer = _torch_optimizer()
+    optimizer = getattr(getattr(torch, "optim", None), "Optimizer", None)
     optimizers = () if optimizer is None else (optimizer,)
     found = _objects_of((*kinds, *optimizers))
     updating = [it for it in found if issubclass(type(it), optimizers)]
@@ -171,11 +173,3 @@ def _weights(model: Any) -> Iterable[Any]:
 
 def _keras_model() -> Any:
     return getattr(sys.modules.get("keras"), "Model", None)
-
-
-def _torch_module() -> Any:
-    return getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
-
-
-def _torch_optimizer() -> Any:
-    return getattr(getattr(sys.modules.get("torch"), "optim", None), "Optimizer", None)

@@ -67,7 +67,8 @@ class Notebook:
 
     def new_steps(self) -> list[Step]:
         """Return the steps that ended since the last call, in the order of ends."""
-        return sorted(self._take(), key=lambda step: step.end_ns)
+        taken = [self._new.popleft() for _ in range(len(self._new))]
+        return sorted(taken, key=lambda step: step.end_ns)
 
     def parts(self, step: Step) -> dict[str, int]:
         """Return the time of a step by the innermost annotation, in ns.
@@ -129,9 +130,6 @@ class Notebook:
         found = own_times(spans, begin_ns, end_ns)
         found.pop("", None)
         return found
-
-    def _take(self) -> list[Step]:
-        return [self._new.popleft() for _ in range(len(self._new))]
 
     def _annotations(self, steps: Iterable[Step]) -> list[Span]:
         """Return what lies within some steps of one loop, on their threads."""

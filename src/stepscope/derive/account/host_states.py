@@ -21,7 +21,7 @@ from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -140,7 +140,6 @@ class _Told(Frozen, frozen=True, eq=True):
 
 _TOLD: Final = _Told.__struct_fields__
 _NOTHING_TOLD: Final = _Told(*(Spans.empty() for _ in _TOLD))
-
 
 #: What programs call their own functions that make or fetch a batch, or write a
 #: checkpoint; those of known libraries have a purpose.
@@ -427,7 +426,9 @@ def host_states(
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NOTHING_TOLD)
-            named = rows_of.spans(rows, telling[mine] & plain) | _of_the_step(ran, sets)
+            named = rows_of.spans(rows, telling[mine] & plain) | (
+                ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
+            )
             told[track] = msgspec.structs.replace(ran, named=named)
         if chore.any():
             chores.append(rows_of.spans(rows, chore[mine]))
@@ -448,10 +449,6 @@ def host_states(
         awaiting=awaiting,
         off_core=off_core(tracks, events, event_types, rows_of=rows_of),
     )
-
-
-def _of_the_step(functions: _Told, sets: Mapping[int, Spans]) -> Spans:
-    return functions.named - sets.get(HostCode.PIPELINE, Spans.empty())
 
 
 def _recording(

@@ -22,7 +22,12 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, EventFlag, HostClass
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import (
+    HOST_TIMES,
+    STICKY,
+    HostCode,
+    codes_that_name,
+)
 from stepscope.derive.step_time.neighbours import Surroundings, told_around
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
@@ -44,34 +49,14 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-#: Owners and topics whose time has names → the codes of events that name it.
-_CODES: Final[dict[str, tuple[HostCode, ...]]] = {
-    "profiler": (HostCode.PROFILER,),
-    "compile": (HostCode.COMPILE, HostCode.TRACING),
-    "peer": (HostCode.PEER,),
-    "input": (
-        *(HostCode.INPUT_WAIT, HostCode.OWN_INPUT, HostCode.ITERATOR),
-        *(HostCode.COPY_IN, HostCode.FILE_READ),
-    ),
-    "output": (HostCode.OUTPUT, HostCode.READ_BACK, HostCode.COPY_OUT),
-    "host_compute": (
-        *(HostCode.HOST_COMPUTE, HostCode.GARBAGE, HostCode.DISPATCH),
-        HostCode.SYSTEM_CALL,
-    ),
-    "launch": (HostCode.LAUNCH, HostCode.DISPATCH, HostCode.LAUNCH_OR_COMPUTE),
-    "sync": (HostCode.SYNC, HostCode.READ_BACK, HostCode.SYSTEM_WAIT),
-    "between": (HostCode.GARBAGE,),
-    # Topics. Some are told by functions first, which say where in the program.
-    "garbage": (HostCode.GARBAGE,),
-    "writing": (HostCode.OUTPUT,),
-    "debugging": (HostCode.HOST_COMPUTE, HostCode.LAUNCH_OR_COMPUTE, HostCode.DISPATCH),
-    "scaling": (),
-    "read_back": (),
-    "callback": (),
-    "unfed": (),
-    "unnamed": (),
-}
-NAMED_OWNERS: Final = _CODES.keys()
+#: Owners and topics whose time has names.
+NAMED_OWNERS: Final = frozenset(
+    {
+        *(name for it in HOST_TIMES for name in it.names),
+        # Topics that no event names: functions do, which say where in the program.
+        *("scaling", "read_back", "callback", "unfed", "unnamed"),
+    }
+)
 #: Owners whose time functions may have, where no op or call does.
 OF_FUNCTIONS: Final = frozenset(
     {
@@ -248,7 +233,7 @@ class Naming(Frozen, frozen=True, dict=True):
         With it come the rows of these events, and how much is named by each.
         """
         has = self.classes.has
-        wanted = [code for code in _CODES[owner] if has(track, code)]
+        wanted = [code for code in codes_that_name(owner) if has(track, code)]
         covered = Spans.union_of(map(self.classes.when(track, spans), wanted))
         if not len(covered):
             nothing = np.empty(0, np.int64)

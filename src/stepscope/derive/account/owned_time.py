@@ -13,11 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.charged import (
-    between_rows,
-    charged_rows,
-    overlapped_rows,
-)
+from stepscope.derive.account.charged import between_rows, charged_rows, overlapped_rows
 from stepscope.derive.account.gaps import Launched, divided_gaps
 from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.intervals.spans import Spans
@@ -124,7 +120,12 @@ def account(
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
         missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown(host_classes)
-        one = _of_host(hull, states, between)
+        left = Spans.of([hull])
+        idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
+        if states is not None:
+            left = _claimed(left, states.claims_without_device(left), idle)
+        idle["unexplained"].append(left)
+        one = _device_account(None, idle, between, {}, Spans.empty())
         return _account(windows.rows, (one,), None, missing)
     missing = {
         owner: why for one in device_sets.devices for owner, why in one.unknown.items()
@@ -196,7 +197,6 @@ class _Launching(Frozen, frozen=True):
 
 _KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
-
 _NO_LAUNCHES: Final = Unavailable(
     code="NOT_RECORDED",
     reason="It is not known which launch call each activity came from.",
@@ -215,17 +215,6 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     if isinstance(host.sync, Unavailable):
         found["sync"] = host.sync
     return found
-
-
-def _of_host(
-    hull: tuple[int, int], states: HostStates | None, between: Spans
-) -> DeviceAccount:
-    left = Spans.of([hull])
-    idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
-    if states is not None:
-        left = _claimed(left, states.claims_without_device(left), idle)
-    idle["unexplained"].append(left)
-    return _device_account(None, idle, between, {}, Spans.empty())
 
 
 def _of_device(

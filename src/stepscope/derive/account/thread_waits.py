@@ -18,7 +18,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_codes import SHORT_OP_PS, HostCode
+from stepscope.derive.step_time.host_codes import SHORT_OP_PS
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.trace.reading.off_core import OFF_CORE
 from stepscope.xspace.samples_line import SamplesLine
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.step_time.host_classes import HostClasses
-
 
 #: What a thread that is waited for does not do: it waits as well.
 _WAITS: Final = (

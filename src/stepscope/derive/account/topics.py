@@ -19,8 +19,9 @@ from stepscope.derive.account.unfed import BatchCopies, scaling_holes
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
+from stepscope.patterns import COLLECTIONS
 from stepscope.remedies import Remedy
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
@@ -49,9 +50,6 @@ TOPICS: Final = (
 )
 #: A result of at most this size is read to look at it, not to keep it.
 _SMALL_BYTES: Final = 4096
-#: Python's collections, as our recorder and PyTorch's name them; what other events of
-#: frameworks call so releases their own objects.
-COLLECTIONS: Final = ("garbage collection", "Python GC")
 #: Ops and callbacks that are in a program to look at it: prints, checks of numbers, the
 #: search for what made a gradient wrong.
 _DEBUGGING: Final = (
@@ -70,7 +68,6 @@ _LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
 #: Owners of the time from the end of a read-back to the next launch.
 _REFILLING: Final = ("launch", "sync", "output", "between")
-
 
 #: Owners of all time that can have a topic.
 _LOOKED_AT: Final = ("between", "host_compute", "launch", "output", "sync")
@@ -128,7 +125,9 @@ def idle_topics(
     if not isinstance(function_frames, Unavailable) and not isinstance(
         function_purposes, Unavailable
     ):
-        waiting = _waits(function_frames, function_purposes)
+        waiting = function_frames.spans(
+            function_purposes.purpose == FunctionPurpose.SYNC
+        )
     host = _Host.of(
         host_states,
         events,
@@ -307,10 +306,6 @@ def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
 def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
-
-
-def _waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
-    return frames.spans(purposes.purpose == FunctionPurpose.SYNC)
 
 
 class _ReadBacks(Frozen, frozen=True):

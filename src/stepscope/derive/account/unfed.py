@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: Kernels and ops that look for numbers that are not finite.
 FINITE_CHECK: Final = (
     r"(?i)non_?finite_check|(?:^|[^a-z])(?:is|all)_?finite(?:[^a-z]|$)|multi_?tensor_?"
@@ -46,8 +45,7 @@ _ANSWER_BYTES: Final = 16
 #: answers about several tensors are put together first.
 _NEAR: Final = 8
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_KERNEL, _D2H = _KINDS.index("kernel"), _KINDS.index("d2h")
-
+_KERNEL, _D2H, _H2D = (_KINDS.index(kind) for kind in ("kernel", "d2h", "h2d"))
 
 #: Owners of time of which nothing says what the program did.
 UNFED_OWNERS: Final = ("between", "unexplained")
@@ -55,7 +53,6 @@ UNFED_OWNERS: Final = ("between", "unexplained")
 _LEAST_BYTES: Final = 4096
 #: A batch is copied in this share of the closed windows, at least.
 _USUAL: Final = 0.8
-_H2D: Final = ACTIVITY_KINDS.categories.to_list().index("h2d")
 
 
 class BatchCopies(Frozen, frozen=True):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-
 #: What a name in lower case calls the exchange; the first that fits.
 _KINDS: Final = (
     ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
@@ -55,7 +54,6 @@ KINDS: Final = (*(kind for kind, _ in _KINDS), "other")
 
 #: Kinds whose names mean nothing else, whoever writes them.
 _SURE: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather", "all-to-all"})
-
 
 ARGUMENTS: Final[dict[str, pl.DataType]] = {
     "name": pl.String(),  # of the collective, in the words of the library
@@ -93,7 +91,6 @@ _TYPES: Final = {
     "complexfloat": ("complex64", 8),
     "complexdouble": ("complex128", 16),
 }
-
 
 HOST_COLLECTIVES: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.trace.model import TraceData
 
-
 #: Ranges that a communication library puts around each of its launches.
 _RANGE: Final = r"^(?:nccl|rccl|msccl|hccl|xccl|ucc|gloo|mpi):"
 

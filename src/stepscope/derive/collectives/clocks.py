@@ -19,8 +19,6 @@ from stepscope.units import PS_PER_NS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
 #: What ties a host's clock to the reference, the surest first.
 CLOCK_SOURCES: Final = ("reference", "collectives", "recorded", "steps", "none")
 #: The spread of fewer differences means nothing; only the bounds are used then.
@@ -202,12 +200,6 @@ def _tie(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
     differences = ints(shared, "left_ps_other") - ints(shared, "left_ps")
     low = ints(shared, "came_ps_other") - ints(shared, "left_first_ps")
     high = ints(shared, "left_first_ps_other") - ints(shared, "came_ps")
-    return _within(differences, low, high)
-
-
-def _within(
-    differences: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]
-) -> _Tie | None:
     shift = round(float(np.median(differences)))
     low, high = low - _ROUNDING_PS, high + _ROUNDING_PS
     # A few contradictions come from kinds in which a sender need not wait; if most

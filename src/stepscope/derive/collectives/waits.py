@@ -30,7 +30,6 @@ MATCHED_COLUMNS: Final[dict[str, pl.DataType]] = {
 #: Members of one collective are one set of calls in one step.
 _SET: Final = ("step", "group", "kind")
 
-
 #: Columns that are added to matched calls.
 WAIT_COLUMNS: Final[dict[str, pl.DataType]] = {
     "wait_ps": pl.Int64(),  # before the last member came; null if it is not matched

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands
 
-
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
 _LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
 #: A dimension is followed position by position up to this length of the result.

@@ -34,7 +34,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Family, Operands, Rule, Tensor
 
-
 #: Last place of a tensor that is read → operators, whose variants with `out=` write
 #: what follows; from the schemas that PyTorch 2 registers.
 _LAST_READ: Final[dict[int, str]] = {
@@ -70,7 +69,6 @@ _LAST_PLACE: Final = {
     for name in names.split()
 }
 
-
 #: All families; an op type is in one of them at most.
 FAMILIES: Final[tuple[Family, ...]] = (
     PRODUCTS,
@@ -87,7 +85,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
     WITHOUT_ARITHMETIC,
 )
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
-
 
 #: No execution computes or moves as much: an hour of work at 20 TFLOP/s.
 _COST_END: Final = 2**56

@@ -20,7 +20,6 @@ from stepscope.patterns import Pattern
 if TYPE_CHECKING:
     from stepscope.derive.costs.operands import Operands
 
-
 #: Ops whose operands are all that they read or write, each once: the destination of a
 #: copy, or what is filled, is the first.
 _IN_PLACE: Final = "copy_ fill_ zero_"
@@ -64,7 +63,6 @@ _GRAPH: Final = (
     "DynamicStitch InvertPermutation MergeV2Checkpoints Placeholder Print Assert "
     "DeepCopy Empty TensorListStack TensorListFromTensor VariableShape Snapshot"
 )
-
 
 #: Ranges that only call other ops, which do the work and have costs of their own.
 CALLERS: Final = Pattern(
@@ -217,7 +215,6 @@ MOVEMENT: Final = Family(
         ),
     },
 )
-
 
 _ONE: Final = (
     *_named(

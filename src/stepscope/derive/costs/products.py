@@ -12,14 +12,12 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-
 #: Number of products of the forward pass; of the backward pass, which forms the scores
 #: again.
 _FORWARD: Final = 2
 _BACKWARD: Final = 5
 #: Values of a setting that masks the future: a flag, or the kind of mask.
 _CAUSAL: Final = (True, 1, 2)
-
 
 #: Op → place of its setting for a causal mask.
 _FORWARD_HEADS_FIRST: Final = {
@@ -46,7 +44,6 @@ _BACKWARD_LENGTH_FIRST: Final = {
     "aten::_efficient_attention_backward": 14,
     "flash_attn::_flash_attn_backward": 11,
 }
-
 
 _Sizes = tuple[int, ...]
 
@@ -214,7 +211,6 @@ ATTENTION: Final = Family(
         for op, place in places.items()
     },
 )
-
 
 _LAYER: Final = Rule(_layer_flops, _layer_result)
 _EITHER_WAY: Final = _of_shape(_transposable)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
-
+    from stepscope.derive.device.timeline import DeviceTimeline
 
 #: Streams rarely run more at once; a busier device is done again with room for all.
 _USUAL_OVERLAP: Final = 256
@@ -138,32 +137,26 @@ def exposure(*, device_timeline: DeviceTimeline, activity_ops: ActivityOps) -> E
     group = by_row(group_of_op, activity_ops.op)
     for device in device_timeline.devices:
         key = group[device.rows]
-        alone_ps, group_ps, busy_ps = _swept(device, key, int(group_of_op.max()) + 1)
+        key_count = int(group_of_op.max()) + 1
+        for room in (_USUAL_OVERLAP, len(key)):
+            alone_ps = np.zeros(len(key), np.int64)
+            group_ps = np.zeros(key_count, np.int64)
+            busy_ps: int = kernels.sweep(
+                device.start_ps,
+                device.dur_ps,
+                key,
+                np.empty((2, room), np.int64),
+                np.zeros(key_count, np.int64),
+                alone_ps,
+                group_ps,
+            )
+            if busy_ps != kernels.NO_ROOM:
+                break
+        if busy_ps < 0:
+            raise ValueError(f"device {device.device} could not be swept ({busy_ps})")
         found.alone_ps[device.rows] = alone_ps
         found.group_ps[device.device] = group_ps
         found.busy_ps[device.device] = busy_ps
         last = int((device.start_ps + device.dur_ps).max())
         found.hull_ps[device.device] = last - int(device.start_ps[0])
     return found
-
-
-def _swept(
-    device: DeviceRows, key: NDArray[np.int32], key_count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    for room in (_USUAL_OVERLAP, len(key)):
-        alone_ps = np.zeros(len(key), np.int64)
-        group_ps = np.zeros(key_count, np.int64)
-        answer: int = kernels.sweep(
-            device.start_ps,
-            device.dur_ps,
-            key,
-            np.empty((2, room), np.int64),
-            np.zeros(key_count, np.int64),
-            alone_ps,
-            group_ps,
-        )
-        if answer != kernels.NO_ROOM:
-            break
-    if answer < 0:
-        raise ValueError(f"device {device.device} could not be swept ({answer})")
-    return alone_ps, group_ps, answer

@@ -108,7 +108,22 @@ def device_executions(
     )
     stored = _stored_eager(trace, device_activity, stats)
     if stored is not None:
-        rows = _with_stored(rows, place, stored)
+        # Divide executions in the proportion of their activities' stored marks.
+        eager_count, function = (
+            np.bincount(place[stored == flag], minlength=len(rows))
+            for flag in (_EAGER, _FUNCTION)
+        )
+        known = eager_count + function
+        executions = rows["executions"].to_numpy()
+        share = np.divide(eager_count, known, out=np.zeros(len(rows)), where=known > 0)
+        eager_executions = np.rint(executions * share).astype(np.int64)
+        has = known > 0
+        rows = rows.with_columns(
+            eager=np.where(has, eager_executions, rows["eager"].to_numpy()),
+            function=np.where(
+                has, executions - eager_executions, rows["function"].to_numpy()
+            ),
+        )
     return DeviceExecutions(rows, places.code, counted.owner, counted.launched)
 
 
@@ -254,24 +269,3 @@ def _stored_eager(
     of_event = np.full(int(max(owner.max(), event.max(initial=0))) + 2, -1, np.int8)
     of_event[owner] = value != 0
     return of_event[event]
-
-
-def _with_stored(
-    rows: pl.DataFrame, place: NDArray[np.int32], stored: NDArray[np.int8]
-) -> pl.DataFrame:
-    """Divide executions in the proportion of their activities' stored marks."""
-    eager, function = (
-        np.bincount(place[stored == flag], minlength=len(rows))
-        for flag in (_EAGER, _FUNCTION)
-    )
-    known = eager + function
-    executions = rows["executions"].to_numpy()
-    share = np.divide(eager, known, out=np.zeros(len(rows)), where=known > 0)
-    eager_executions = np.rint(executions * share).astype(np.int64)
-    has = known > 0
-    return rows.with_columns(
-        eager=np.where(has, eager_executions, rows["eager"].to_numpy()),
-        function=np.where(
-            has, executions - eager_executions, rows["function"].to_numpy()
-        ),
-    )

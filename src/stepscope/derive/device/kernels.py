@@ -111,7 +111,15 @@ def kernels(
         pl.col("kind").is_in([KERNEL_KIND, _COLLECTIVE_KIND])
         | (pl.col("geometry") >= 0)
     )
-    named = _with_names(rows, event_types, activity_ops.ops)
+    op_names = activity_ops.ops.select(
+        pl.when(~pl.col("evidence").is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)]))
+        .then("name")
+        .otherwise(pl.lit(""))
+    ).to_series()
+    named = rows.with_columns(
+        event_types["name"][rows["type"]].alias("kernel_name"),
+        op_names[rows["op"]].alias("op_name"),
+    )
     shaped = _with_geometry(named, geometries, devices)
     return Kernels(
         shaped.select(
@@ -159,20 +167,6 @@ def _precision() -> pl.Expr:
         .when(pl.col("bits") > 0)
         .then(pl.col("bits").cast(pl.String))
         .alias("precision")
-    )
-
-
-def _with_names(
-    rows: pl.DataFrame, event_types: pl.DataFrame, ops: pl.DataFrame
-) -> pl.DataFrame:
-    op_names = ops.select(
-        pl.when(~pl.col("evidence").is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)]))
-        .then("name")
-        .otherwise(pl.lit(""))
-    ).to_series()
-    return rows.with_columns(
-        event_types["name"][rows["type"]].alias("kernel_name"),
-        op_names[rows["op"]].alias("op_name"),
     )
 
 

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.stat_values import (
-    find_handle,
-    numbers_of,
-    rows_of_owners,
-)
+from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
 from stepscope.derive.host.function_frames import sampled_threads
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.frozen import Frozen

@@ -111,7 +111,14 @@ def host_op_events(
         _instructions(found, trace, values, excluded=end, types=types, hlo_ops=hlo_ops)
     event, op, rank = found.rows()
     ops, op = _distinct(found.frames, op)
-    eager = _eager(event, rank, values)
+    # 1 where the name or a stored value says that an op ran eagerly, else 0.
+    by_rank = np.zeros(_NAMED + 1, np.int8)
+    by_rank[[_EAGER, _WRAPPER]] = 1
+    eager = by_row(by_rank, rank)
+    stored = None if values is None else int_values(values[StatKey.IS_EAGER])
+    if stored is not None and len(stored[0]):
+        given, _ = values_of_owners(event, *stored, default=-1)
+        eager = np.where(given >= 0, given != 0, eager).astype(np.int8)
     keep, eager = _one_per_execution(
         events, event, op=op, rank=rank, ops=ops, eager=eager
     )
@@ -372,22 +379,6 @@ def _distinct(
     )
     first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
     return rows[first], number[used.code] if len(op) else op
-
-
-def _eager(
-    event: NDArray[np.int64],
-    rank: NDArray[np.int32],
-    values: Mapping[str, StatRows] | None,
-) -> NDArray[np.int8]:
-    """Return 1 where the name or a stored value says that an op ran eagerly, else 0."""
-    by_rank = np.zeros(_NAMED + 1, np.int8)
-    by_rank[[_EAGER, _WRAPPER]] = 1
-    eager = by_row(by_rank, rank)
-    stored = None if values is None else int_values(values[StatKey.IS_EAGER])
-    if stored is not None and len(stored[0]):
-        given, _ = values_of_owners(event, *stored, default=-1)
-        eager = np.where(given >= 0, given != 0, eager).astype(np.int8)
-    return eager
 
 
 def _one_per_execution(

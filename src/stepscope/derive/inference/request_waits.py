@@ -15,7 +15,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.device_sets import owner_places
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNERS
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen
@@ -153,21 +153,18 @@ def request_waits(
                 "thread_queue": served.clipped(number, handed, handed, start),
             }
         _charge(times, sets, served, number, skipped=missing.keys())
-    return RequestWaits(_frame(times, missing), missing)
-
-
-def _frame(
-    times: Mapping[str, NDArray[np.int64]], missing: Collection[str]
-) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            pl.Series(
-                f"{name}_ps",
-                [None] * len(spent) if name in missing else spent,
-                dtype=pl.Int64,
-            )
-            for name, spent in times.items()
-        ]
+    return RequestWaits(
+        pl.DataFrame(
+            [
+                pl.Series(
+                    f"{name}_ps",
+                    [None] * len(spent) if name in missing else spent,
+                    dtype=pl.Int64,
+                )
+                for name, spent in times.items()
+            ]
+        ),
+        missing,
     )
 
 

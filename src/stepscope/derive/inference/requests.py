@@ -14,10 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.stat_values import (
-    StatRows,
-    values_of_owners,
-)
+from stepscope.derive.columns.stat_values import StatRows, values_of_owners
 from stepscope.derive.host.values import (
     add_shared_values,
     host_rows,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
 
-
 #: A context with this many producers and as many consumers is no evidence.
 _CROWD: Final = 64
 #: How many contexts are followed from work back to the call that it runs for.

@@ -167,10 +167,15 @@ def input_ops(
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
         found.add(*_listed(iterators), source="iterator")
-    copies = _copy_calls(correlation)
-    if isinstance(copies, Unavailable):
-        doubts["enqueue"] = copies
+    if isinstance(correlation, Unavailable):
+        doubts["enqueue"] = correlation
     else:
+        # The calls of the host that launched nothing but copies to a device.
+        launch = correlation.launch_of_activity
+        sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
+        copied = np.bincount(launch[sent], minlength=correlation.launches.height)
+        only = (copied > 0) & (copied == correlation.activity_count_of_launch)
+        copies = handles(correlation.launches, "event")[only]
         types = handles(events, "type")[copies]
         named = _named(event_types["name"], "enqueue")
         found.add(copies, types, named, source="copy")
@@ -392,17 +397,3 @@ def _stages(
             ),
         ),
     )
-
-
-def _copy_calls(
-    correlation: Correlation | Unavailable,
-) -> NDArray[np.int32] | Unavailable:
-    """Return rows of the host calls that launched nothing but copies to a device."""
-    if isinstance(correlation, Unavailable):
-        return correlation
-    launch = correlation.launch_of_activity
-    sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
-    copies = np.bincount(launch[sent], minlength=correlation.launches.height)
-    only = (copies > 0) & (copies == correlation.activity_count_of_launch)
-    rows: NDArray[np.int32] = handles(correlation.launches, "event")[only]
-    return rows

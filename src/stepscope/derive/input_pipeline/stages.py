@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import TraceData
 
-
 #: A recorded value; texts that mean true or false are converted to bool.
 Parameter = bool | int | float | str
 
@@ -41,7 +40,6 @@ _IDENTITY: Final = frozenset(
 _TRUTH: Final = {"true": True, "false": False}
 #: What a writer records for a value that it does not know yet.
 _UNKNOWN: Final = frozenset({"unavailable", "<unknown>", ""})
-
 
 #: What the name of every stage begins with.
 BEGINNING: Final = "Iterator::"

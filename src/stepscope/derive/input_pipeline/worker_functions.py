@@ -20,7 +20,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.unseen_workers import unseen_of
+from stepscope.xspace.vocabulary import unseen_of
 
 if TYPE_CHECKING:
     import polars as pl

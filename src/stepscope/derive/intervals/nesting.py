@@ -69,7 +69,7 @@ def nesting(
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    # Raise ValueError where a row has no track: its results would be uninitialised.
+    # A row without a track would have results that nobody wrote.
     order = np.lexsort((ends, begins))
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):

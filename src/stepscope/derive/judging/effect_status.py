@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from stepscope.thresholds import Threshold, Thresholds
 
-
 NO_JUDGED_STEPS: Final = Unavailable(
     code="NO_STEPS",
     reason="Without steps a share of the step cannot be formed.",
@@ -77,7 +76,6 @@ _INTERVAL: Final = (2.5, 97.5)
 #: Fewer steps have no interval.
 _FEW: Final = 3
 _PAIR: Final = 2
-
 
 #: Rounding may make a share this much higher than it is.
 _NEARLY: Final = 1 - 1e-9

@@ -22,8 +22,8 @@ from stepscope.derive.judging.effect_status import (
     status_of,
 )
 from stepscope.derive.judging.recorded_devices import (
+    device_signals,
     judged_device,
-    recorded_devices,
     working_time_ps,
 )
 from stepscope.derive.step_time.host_classes import host_classes
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
     from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.thresholds import Thresholds
+    from stepscope.trace.model import TraceData
 
 HIGHLY: Final = "highly_input_bound"
 MODERATELY: Final = "moderately_input_bound"
@@ -198,12 +200,11 @@ def with_starved_time(
     return rows.with_columns(starved_ps=pl.Series(starved))
 
 
-def records_fetches(profile: ProfileData, host: str) -> bool:
+def records_fetches(trace: TraceData, classes: HostClasses | Unavailable) -> bool:
     """Return whether a host's recording shows any fetch of a batch, or a pipeline."""
-    classes = profile.derived(host, host_classes)
     if not isinstance(classes, Unavailable) and len(classes.input_wait):
         return True
-    iterators = profile.table(host, "iterators")
+    iterators = trace.table("iterators")
     return not isinstance(iterators, Unavailable) and not iterators.is_empty()
 
 
@@ -229,19 +230,16 @@ def input_verdict(
     Args:
         judged: Host → the rows of its account that are judged, with `starved_ps`.
     """
-    classes = [profile.derived(host, host_classes) for host in judged]
-    unknown = [one for one in classes if isinstance(one, Unavailable)]
+    classes = {host: profile.derived(host, host_classes) for host in judged}
+    unknown = [one for one in classes.values() if isinstance(one, Unavailable)]
     return decide_input(
         [
-            one
+            _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
             for host, rows in judged.items()
-            for one in tuple(
-                _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
-                for device in rows["device"].unique().sort()
-            )
+            for device in rows["device"].unique().sort()
         ],
-        fetched=any(records_fetches(profile, host) for host in judged),
-        device=recorded_devices(profile),
+        fetched=any(records_fetches(profile.trace(it), classes[it]) for it in judged),
+        device=profile.of_run(device_signals),
         blind=unknown[0] if len(unknown) == len(classes) else None,
         thresholds=THRESHOLDS,
     )

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 import msgspec
 import polars as pl
 
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.run_derivation import OfHosts, first_reason, known_hosts, of_run
 from stepscope.trace.quality import DEVICE_CALLED, DEVICE_IN_DOUBT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.trace.model import TraceData
 
 #: What a profile says about accelerators, in this order: their work was recorded; the
 #: program used one, or may have, but its work was not recorded; nothing points at one
@@ -84,6 +85,11 @@ class DeviceSignals(msgspec.Struct, frozen=True, kw_only=True):
     reason: Unavailable | None = None
 
 
+NO_KERNELS: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="No kernel was recorded on any device.",
+    remedy="Record a window in which the device computes.",
+)
 #: Why what is about devices does not apply to a run on the host.
 HOST_ONLY: Final = Unavailable(
     code="NO_DEVICE_PLANE",
@@ -92,33 +98,32 @@ HOST_ONLY: Final = Unavailable(
 )
 
 
-def recorded_devices(profile: ProfileData) -> DeviceSignals:
+@of_run
+def device_signals(
+    *, trace: OfHosts[TraceData], account: OfHosts[Account]
+) -> DeviceSignals:
     """Look at every host; a device that was recorded on one counts for the run."""
-    reasons: list[Unavailable] = []
-    capabilities: list[tuple[int, int] | None] = []
-    recorded = False
-    for host in profile.hosts:
-        activity = profile.table(host, "device_activity")
-        if isinstance(activity, Unavailable):
-            reasons.append(activity)
-        elif activity.height:
-            recorded = True
-            capabilities += _capabilities(profile, host)
+    hosts = known_hosts(trace)
+    tables = {host: one.table("device_activity") for host, one in hosts.items()}
+    recorded = [host for host, table in known_hosts(tables).items() if table.height]
     if recorded:
+        every = (it for host in recorded for it in _capabilities(hosts[host]))
         return DeviceSignals(
-            recorded="recorded", compute_capability=tuple(dict.fromkeys(capabilities))
+            recorded="recorded", compute_capability=tuple(dict.fromkeys(every))
         )
-    reason = next(iter(reasons), _NO_ACTIVITY)
-    signs = [sign for host in profile.hosts if (sign := _sign(profile, host))]
+    reason = first_reason(tables) or _NO_ACTIVITY
+    signs = [sign for one in hosts.values() if (sign := _sign(one))]
     if signs:
         return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
-    for host in profile.hosts:
-        if _is_noted(profile, host, DEVICE_IN_DOUBT):
-            sign = _listed(profile, host)
+    for one in hosts.values():
+        if _is_noted(one, DEVICE_IN_DOUBT):
             return DeviceSignals(
-                recorded="silent", sign=sign, in_doubt=True, reason=reason
+                recorded="silent", sign=_listed(one), in_doubt=True, reason=reason
             )
-    ran = any(_ran_on_host(profile, host) for host in profile.hosts)
+    ran = any(
+        one.rows["host_compute_ps"].fill_null(0).sum()
+        for one in known_hosts(account).values()
+    )
     return DeviceSignals(recorded="host_only" if ran else "unknown", reason=reason)
 
 
@@ -129,8 +134,8 @@ _NO_ACTIVITY: Final = Unavailable(
 )
 
 
-def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | None]:
-    devices = profile.table(host, "devices")
+def _capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
+    devices = trace.table("devices")
     if isinstance(devices, Unavailable):
         return [None]
     used = devices.filter(pl.col("activities") > 0)
@@ -140,29 +145,30 @@ def _capabilities(profile: ProfileData, host: str) -> list[tuple[int, int] | Non
     ]
 
 
-def _sign(profile: ProfileData, host: str) -> str | None:
+def _sign(trace: TraceData) -> str | None:
     """Return what points at a device of which no work was recorded, or understood."""
-    if isinstance(profile.table(host, "tracks"), Unavailable):
+    if isinstance(trace.table("tracks"), Unavailable):
         # A file about memory alone lacks the work of every device, and the host's too.
         return None
-    activity = profile.table(host, "device_activity")
+    activity = trace.table("device_activity")
     code = activity.code if isinstance(activity, Unavailable) else None
     if code == "UNKNOWN_DEVICE":
         return "its work is not understood"
     # A file may list devices of which it proves that the program used none.
-    listed = None if code == HOST_ONLY.code else _listed(profile, host)
+    listed = None if code == HOST_ONLY.code else _listed(trace)
     if listed is not None:
         return listed
-    launches = profile.table(host, "launches")
+    launches = trace.table("launches")
     if not isinstance(launches, Unavailable) and launches.height:
         return f"the host made {launches.height:,} launch calls"
-    if _is_noted(profile, host, DEVICE_CALLED):
+    if _is_noted(trace, DEVICE_CALLED):
         return "samples found it in calls that give a device work"
-    return _allocated(profile, host)
+    return _allocated(trace)
 
 
-def _allocated(profile: ProfileData, host: str) -> str | None:
-    allocations = profile.table(host, "allocations")
+def _allocated(trace: TraceData) -> str | None:
+    """Return that memory of a device was allocated."""
+    allocations = trace.table("allocations")
     if isinstance(allocations, Unavailable):
         return None
     names = allocations["allocator"].unique().sort()
@@ -172,20 +178,14 @@ def _allocated(profile: ProfileData, host: str) -> str | None:
     return f"memory of {on_device[0]} was allocated" if len(on_device) else None
 
 
-def _listed(profile: ProfileData, host: str) -> str | None:
-    devices = profile.table(host, "devices")
+def _listed(trace: TraceData) -> str | None:
+    """Return that a device is listed."""
+    devices = trace.table("devices")
     if isinstance(devices, Unavailable) or not devices.height:
         return None
     return f"{devices['plane'][0]} is listed"
 
 
-def _is_noted(profile: ProfileData, host: str, kind: str) -> bool:
-    notes = profile.trace(host).quality_notes()
+def _is_noted(trace: TraceData, kind: str) -> bool:
+    notes = trace.quality_notes()
     return any(note.kind == kind for note in notes)
-
-
-def _ran_on_host(profile: ProfileData, host: str) -> bool:
-    charged = profile.derived(host, account)
-    if isinstance(charged, Unavailable):
-        return False
-    return bool(charged.rows["host_compute_ps"].fill_null(0).sum())

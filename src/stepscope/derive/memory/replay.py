@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-
 #: Columns of `AllocationSteps.intervals`.
 STEP_INTERVALS: Final[dict[str, pl.DataType]] = {
     "step": pl.Int64(),  # the number to show
@@ -251,7 +250,27 @@ def allocation_steps(
         # Groups are the producer's steps, even if it is unknown when they began.
         empty = pl.DataFrame(schema=STEP_INTERVALS)
         return AllocationSteps(group.alias("step"), empty, steps)
-    intervals = _intervals(steps, windows)
+    rows = steps.rows
+    start = ints(rows, "start_ps")
+    ends = [int(start[-1]), steps.last_end_ps, rows["end_ps"][-1]]
+    if (
+        not isinstance(windows, Unavailable)
+        and windows.has_steps
+        # Windows by device times of steps by host times lie elsewhere.
+        and (steps.on_device or windows.anchor == "host")
+    ):
+        ends.append(windows.rows["end_ps"][-1])
+    last = max(end for end in ends if end is not None)
+    intervals = pl.DataFrame(
+        {
+            "step": rows["step"],
+            "name": rows["name"],
+            "start_ps": start,
+            "end_ps": np.append(start[1:], last),
+            "open_end": np.arange(len(start)) == len(start) - 1,
+        },
+        schema=STEP_INTERVALS,
+    )
     number = ints(intervals, "step")
     if steps.on_device:
         # Device times say nothing about when the host worked for a step.
@@ -265,30 +284,6 @@ def allocation_steps(
     # Index -1 reads the last number, which the condition beside it rules out.
     found = nullable("step", number[at], at >= 0)
     return AllocationSteps(_by_group(steps, group).fill_null(found), intervals, None)
-
-
-def _intervals(steps: Steps, windows: Windows | Unavailable) -> pl.DataFrame:
-    rows = steps.rows
-    start = ints(rows, "start_ps")
-    ends = [int(start[-1]), steps.last_end_ps, rows["end_ps"][-1]]
-    if (
-        not isinstance(windows, Unavailable)
-        and windows.has_steps
-        # Windows by device times of steps by host times lie elsewhere.
-        and (steps.on_device or windows.anchor == "host")
-    ):
-        ends.append(windows.rows["end_ps"][-1])
-    last = max(end for end in ends if end is not None)
-    return pl.DataFrame(
-        {
-            "step": rows["step"],
-            "name": rows["name"],
-            "start_ps": start,
-            "end_ps": np.append(start[1:], last),
-            "open_end": np.arange(len(start)) == len(start) - 1,
-        },
-        schema=STEP_INTERVALS,
-    )
 
 
 def _by_group(steps: Steps, group: pl.Series) -> pl.Series:

@@ -30,7 +30,6 @@ _MANY_TEXTS: Final = 100_000
 #: the busiest one takes. Fewer are the bookkeeping of a framework.
 _TAKES_PART: Final = 0.25
 
-
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 
 

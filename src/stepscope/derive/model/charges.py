@@ -17,8 +17,8 @@ from stepscope.derive.columns.arrays import codes
 from stepscope.derive.columns.dense_codes import combined, distinct_runs, totals_by
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
-from stepscope.trace.allocations import ALLOCATION_KINDS
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ Rows = slice | np.ndarray
 _KEY: Final = ("name", "type", "source", "place")
 _DOUBTFUL: Final = ("host_ps", "device_ps", "flops", "parameters")
 _DEVICE: Final = 1
-_ALLOCATE: Final = ALLOCATION_KINDS.categories.to_list().index("allocate")
+_ALLOCATE: Final = ALLOCATIONS.categories("kind").categories.to_list().index("allocate")
 
 
 class VariableReads(Frozen, frozen=True):

@@ -17,7 +17,12 @@ import polars as pl
 
 from stepscope.derive.names.system_calls import SYSTEM_CALLS
 from stepscope.frozen import Frozen
-from stepscope.patterns import NAMED_INPUT, ascii_only
+from stepscope.patterns import (
+    COLLECTIONS,
+    NAMED_INPUT,
+    RECORDERS_COLLECTION,
+    ascii_only,
+)
 from stepscope.xspace.op_links import BOOKKEEPING
 
 if TYPE_CHECKING:
@@ -139,6 +144,18 @@ class _FlagRule(Frozen, frozen=True, eq=True):
     pattern: str
 
 
+#: Patterns that both a class and a flag follow from.
+_PYTHON_FRAME: Final = r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "
+_GRAPH_EXECUTOR: Final = r"^ExecutorState::Process"
+_ITERATOR: Final = r"^Iterator::|^Iterator$"
+_FUNCTION_RUN: Final = r"^(?:FunctionRun|SessionRun|RunGraph)$"
+_COMPILED_CALL: Final = r"^PjitFunction\("
+#: A consumer asks an input pipeline for its next element.
+_NEXT_ELEMENT: Final = (
+    r"^(?:EagerLocalExecute: )?(?:MultiDevice)?IteratorGetNext"
+    r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
+    r"|^enumerate\(DataLoader\)#.*__next__"
+)
 _RUNS_EXECUTABLE: Final = (
     r"PjRt[A-Za-z0-9_]*Execut[A-Za-z0-9_]*::[A-Za-z0-9_]*Execute"
     r"|^PJRT_LoadedExecutable_Execute$"
@@ -150,7 +167,7 @@ _CLASS_RULES: Final = (
     _ClassRule(
         HostClass.PROFILER,
         r"^Activity Buffer Request$|^(?:Activity )?Buffer Flush$|^Instrumentation$"
-        r"|^garbage collection of the recorder$"
+        rf"|^{RECORDERS_COLLECTION}$"
         r"|^(?:cuda|cupti|cu|roctracer|hip)\w*Profiler(?:Start|Stop)$"
         r"|^\$profiler(?:_v2)?\.py:\d+ (?:start|stop)(?:_trace)?$"
         r"|profiler/profiler\.py\(\d+\): (?:start|stop)_trace$"
@@ -158,7 +175,7 @@ _CLASS_RULES: Final = (
     ),
     _ClassRule(
         HostClass.GARBAGE,
-        r"^(?:garbage collection|Python GC)$|CollectGarbage$"
+        rf"^(?:{'|'.join(COLLECTIONS)})$|CollectGarbage$"
         r"|^\$__init__\.py:\d+ _xla_gc_callback$",
     ),
     _ClassRule(
@@ -169,14 +186,11 @@ _CLASS_RULES: Final = (
         r"|MergeV2Checkpoints|FlushSummaryWriter|Write\w*Summary)$"
         r"|torch/serialization\.py\(\d+\): save$",
     ),
-    _ClassRule(HostClass.PYTHON, r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "),
+    _ClassRule(HostClass.PYTHON, _PYTHON_FRAME),
     _ClassRule(
         HostClass.INPUT_WAIT,
-        r"^(?:MultiDevice)?IteratorGetNext"
-        r"|^Eager(?:Local)?Execute: (?:MultiDevice)?IteratorGetNext"
-        r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
-        r"|^InfeedEnqueue|:InfeedEnqueue[A-Za-z0-9]*$"
-        r"|^enumerate\(DataLoader\)#.*__next__",
+        rf"{_NEXT_ELEMENT}|^EagerExecute: (?:MultiDevice)?IteratorGetNext"
+        r"|^InfeedEnqueue|:InfeedEnqueue[A-Za-z0-9]*$",
     ),
     _ClassRule(
         HostClass.COMPILE,
@@ -195,18 +209,18 @@ _CLASS_RULES: Final = (
     ),
     _ClassRule(HostClass.API, r"^(?:cu|cuda|hip)[A-Z]\w*$"),
     _ClassRule(HostClass.READ_BACK, r"^np\.asarray\(jax\.Array\)$"),
-    _ClassRule(HostClass.EXECUTOR, r"^ExecutorState::Process"),
-    _ClassRule(HostClass.DATASET, r"^Iterator::|^Iterator$"),
+    _ClassRule(HostClass.EXECUTOR, _GRAPH_EXECUTOR),
+    _ClassRule(HostClass.DATASET, _ITERATOR),
     _ClassRule(HostClass.EXECUTABLE, _RUNS_EXECUTABLE),
     _ClassRule(
         HostClass.DISPATCH,
         r"^Eager(?:Local|Kernel)?Execute(?:$|: __)|^EagerCopyToDevice|^TFE_"
         r"|^ValidateInputTypeAndPlacement$|^tf\.constant$|^convert_to_tensor$"
-        r"|^PjitFunction\(|^ParseArguments$|^DevicePut$",
+        rf"|{_COMPILED_CALL}|^ParseArguments$|^DevicePut$",
     ),
     _ClassRule(
         HostClass.BLOCKING,
-        r"^(?:FunctionRun|SessionRun|RunGraph|KernelAndDeviceFunc::Run)$"
+        rf"{_FUNCTION_RUN}|^KernelAndDeviceFunc::Run$"
         r"|^Wait for LaunchOnDevice completion$",
     ),
 )
@@ -229,13 +243,8 @@ _FLAG_RULES: Final = (
     _FlagRule(
         EventFlag.EAGER_OP, r"^EagerLocalExecute: [^_]|^EagerLocalExecute: _[A-Z]"
     ),
-    _FlagRule(EventFlag.DATASET, r"^Iterator::|^Iterator$"),
-    _FlagRule(
-        EventFlag.CONSUMER_WAIT,
-        r"^(?:EagerLocalExecute: )?(?:MultiDevice)?IteratorGetNext"
-        r"|:(?:MultiDevice)?IteratorGetNext[A-Za-z0-9]*$"
-        r"|^enumerate\(DataLoader\)#.*__next__",
-    ),
+    _FlagRule(EventFlag.DATASET, _ITERATOR),
+    _FlagRule(EventFlag.CONSUMER_WAIT, _NEXT_ELEMENT),
     _FlagRule(
         EventFlag.PRODUCER,
         r"^(?:Prefetch|ParallelInterleave|ParallelMap|MapAndBatch|ParseExample"
@@ -247,24 +256,21 @@ _FLAG_RULES: Final = (
     _FlagRule(EventFlag.POOL_START, r"^ThreadpoolListener::StartRegion$"),
     _FlagRule(EventFlag.POOL_STOP, r"^ThreadpoolListener::StopRegion$"),
     _FlagRule(EventFlag.END_THUNK, r"^end: "),
-    _FlagRule(
-        EventFlag.PYTHON_FRAME,
-        r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: ",
-    ),
-    _FlagRule(EventFlag.EXECUTOR, r"^ExecutorState::Process"),
+    _FlagRule(EventFlag.PYTHON_FRAME, _PYTHON_FRAME),
+    _FlagRule(EventFlag.EXECUTOR, _GRAPH_EXECUTOR),
     _FlagRule(
         EventFlag.CHORE,
         r"(?i)\b(?:callbacks?|metrics?|evaluat(?:e|ion)|validat(?:e|ion)|logging"
         r"|on_(?:train|test|epoch|batch)_\w+)\b",
     ),
     _FlagRule(EventFlag.CAPTURED_FUNCTION, r"^InstantiatedCapturedFunction::Run"),
-    _FlagRule(EventFlag.FUNCTION_RUN, r"^(?:FunctionRun|SessionRun|RunGraph)$"),
+    _FlagRule(EventFlag.FUNCTION_RUN, _FUNCTION_RUN),
     _FlagRule(
         EventFlag.LOOP_OP,
         r"^(?:ParallelForOp|ForeverOp|ForOp|WhileOp-EvalCond|WhileOp-StartBody)$",
     ),
     _FlagRule(EventFlag.EXECUTABLE, _RUNS_EXECUTABLE),
-    _FlagRule(EventFlag.PJIT, r"^PjitFunction\("),
+    _FlagRule(EventFlag.PJIT, _COMPILED_CALL),
     _FlagRule(EventFlag.PROFILER_STEP, r"^ProfilerStep#\d+"),
     _FlagRule(EventFlag.TRACE_CONTEXT, r"^TraceContext$"),
     _FlagRule(
@@ -332,7 +338,7 @@ _RUNTIME_RANGE: Final = (
     r"|^Wait for \w+ holds$|^[HD]2[HD] (?:Copy|Dispatch)|^shard_args$|^DevicePut"
     r"|^ArrayImpl\.|^ExecuteReplicated\.|^lower_\w+_computation$|^trace_to_jaxpr"
     r"|^pickle_util\.|^batched_copy_array_|^cpp_pjit_"
-    r"|^tf\.function-graph_building$|^garbage collection$|^Python GC$"
+    rf"|^tf\.function-graph_building$|^(?:{'|'.join(COLLECTIONS)})$"
 )
 
 _COPY_CATEGORIES: Final = (

@@ -12,7 +12,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 #: The op of activities that nothing names. Definition:
 #: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
 NO_ANNOTATION: Final = "(no annotation)"
@@ -31,7 +30,6 @@ COPY_OPS: Final = {
 
 #: Annotations that name a program or nothing, not an op.
 _NO_OP: Final = r"^(?:XlaModule|XlaCompile|Thunk):|^\(null\)$|^INVALID$|^$"
-
 
 #: What is known of an instruction; null means unknown.
 HLO_TEXTS: Final[dict[str, pl.DataType]] = {

@@ -95,12 +95,14 @@ def op_costs(
         Columns `OP_COSTS`; one row per device and op.
     """
     executions, classes = device_executions, activity_classes.rows
+    # Work that begins with one instruction and ends with another is done between them.
+    divided = activity_ops.ops["category"].str.contains(DIVIDED).fill_null(value=False)
     sources = [
         _by_program(
             classes,
             class_totals,
             executions,
-            _timed(run_costs, activity_ops.ops["category"]),
+            run_costs.select(pl.when(~divided).then(pl.all())),
         )
     ]
     if not isinstance(execution_costs, Unavailable):
@@ -122,15 +124,6 @@ def op_costs(
     return named.hstack([executions.rows["device"], *peaks.drop("place")]).select(
         "device", "module", "name", *costs, "peak_flops", "peak_bytes"
     )
-
-
-def _timed(run_costs: pl.DataFrame, category: pl.Series) -> pl.DataFrame:
-    """Return the costs of ops whose work is done during their own events.
-
-    Work that begins with one instruction and ends with another is done between them.
-    """
-    divided = category.str.contains(DIVIDED).fill_null(value=False)
-    return run_costs.select(pl.when(~divided).then(pl.all()))
 
 
 def _by_program(

@@ -75,7 +75,6 @@ DEVICE_OP_ROWS: Final[dict[str, pl.DataType]] = {
     "step_ps": pl.Int64(),  # of activities that belong to a step; null without steps
 }
 
-
 _INSTRUCTIONS: Final = (
     pl.col("hlo_op").drop_nulls().unique().sort().alias("instructions")
 )
@@ -164,9 +163,13 @@ def _host_sums(
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
-    in_steps, step_count = _in_steps(found.start_ps, windows)
+    step_count = None
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
-    if in_steps is not None:
+    if not isinstance(windows, Unavailable) and windows.has_steps:
+        # Windows have no gaps.
+        in_steps = found.start_ps >= int(windows.rows["start_ps"][0])
+        in_steps &= found.start_ps < int(windows.rows["end_ps"][-1])
+        step_count = len(windows.rows)
         inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
@@ -205,17 +208,6 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
     return united.select(
         pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
     ).sort("self_ps", "name", "module", descending=[True, False, False])
-
-
-def _in_steps(
-    start_ps: NDArray[np.int64], windows: Windows | Unavailable
-) -> tuple[NDArray[np.bool_] | None, int | None]:
-    """Return which events begin in a step's window; windows have no gaps."""
-    if isinstance(windows, Unavailable) or not windows.has_steps:
-        return None, None
-    first = int(windows.rows["start_ps"][0])
-    last = int(windows.rows["end_ps"][-1])
-    return (start_ps >= first) & (start_ps < last), len(windows.rows)
 
 
 def _launching(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.trace.model import TraceData
 
-
 #: Names of the values that hold operands, in both notations and both spellings.
 _SIZES: Final = (StatKey.INPUT_DIMS, StatKey.INPUT_DIMS_OLD)
 _TYPES: Final = (StatKey.INPUT_TYPE,)
@@ -150,7 +149,15 @@ def run_costs(
                 values = instruction_costs[name].fill_null(-1).to_numpy()
                 cost[some] = values[hlo[some]]
         if not isinstance(type_stats, Unavailable):
-            stored = _stored(trace, classes, type_stats, value, len(ops))
+            # By op the value recorded with its activities' names, -1 for none.
+            stored = np.full(len(ops), -1, np.int64)
+            handle = find_handle(trace.strings, value)
+            owner, number = int_values(rows_with_key(type_stats, "type", handle))
+            if len(owner) and len(classes):
+                type_ = handles(classes, "type")
+                of_type = np.full(int(max(owner.max(), type_.max())) + 1, -1, np.int64)
+                of_type[owner] = number
+                stored[handles(classes, "op")] = of_type[type_]
             cost = np.where(cost < 0, stored, cost)
         columns[name] = cost
     model = columns["model_flops"]
@@ -159,25 +166,6 @@ def run_costs(
         [nullable(name, cost, cost >= 0) for name, cost in columns.items()],
         schema=RUN_COSTS,
     )
-
-
-def _stored(
-    trace: TraceData,
-    classes: pl.DataFrame,
-    type_stats: pl.DataFrame,
-    name: StatKey,
-    count: int,
-) -> NDArray[np.int64]:
-    """Return by op the value recorded with its activities' names, -1 for none."""
-    stored = np.full(count, -1, np.int64)
-    handle = find_handle(trace.strings, name)
-    owner, value = int_values(rows_with_key(type_stats, "type", handle))
-    if len(owner) and len(classes):
-        type_ = handles(classes, "type")
-        of_type = np.full(int(max(owner.max(), type_.max())) + 1, -1, np.int64)
-        of_type[owner] = value
-        stored[handles(classes, "op")] = of_type[type_]
-    return stored
 
 
 def execution_costs(
@@ -212,7 +200,15 @@ def execution_costs(
             (told.part, part),
         ):
             target[given.rows] = by_row(column, told.code)
-        inside_out = _inside_out(found)
+        # Executions inside others, level by level, the innermost first.
+        inner = np.flatnonzero(found.parent >= 0)
+        depth = found.depth[inner]
+        if len(depth) and depth.max() < 1 << 16:
+            # Numbers this narrow are sorted in one pass.
+            depth = depth.astype(np.uint16)
+        order = inner[np.argsort(depth, kind="stable")]
+        cuts = np.flatnonzero(np.diff(found.depth[order])) + 1
+        inside_out = np.split(order, cuts)[::-1]
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
     _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
@@ -323,18 +319,6 @@ def _recorded(
             has[at] = True
     some = np.flatnonzero(has)
     return _Recorded(some, {names: one[some] for names, one in columns.items()}, texts)
-
-
-def _inside_out(nested: HostOpEvents) -> list[NDArray[np.int64]]:
-    """Return executions inside others, level by level, the innermost first."""
-    inner = np.flatnonzero(nested.parent >= 0)
-    depth = nested.depth[inner]
-    if len(depth) and depth.max() < 1 << 16:
-        # Numbers this narrow are sorted in one pass.
-        depth = depth.astype(np.uint16)
-    order = inner[np.argsort(depth, kind="stable")]
-    cuts = np.flatnonzero(np.diff(nested.depth[order])) + 1
-    return np.split(order, cuts)[::-1]
 
 
 def _take_inner(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.step_windows.windows import Windows
 
-
 #: More windows cost time and tell little more.
 MOST_WINDOWS: Final = 20
 

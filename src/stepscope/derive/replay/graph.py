@@ -103,7 +103,14 @@ def step_graph(
         programs=() if isinstance(host_states, Unavailable) else host_states.programs(),
         activities=activities,
     )
-    whole = _whole_device(threads, tracks, events, event_types)
+    wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
+    types, of_event = wide.to_numpy(), handles(events, "type")
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    whole = []
+    for one in threads:
+        begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
+        rows = picked(of_event, types, begin, end)
+        whole.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
     clock_error_ps = 0
     if not isinstance(launch_facts, Unavailable):
         clock_error_ps = launch_facts.clock_error_ps
@@ -117,23 +124,6 @@ def step_graph(
         clock_error_ps=clock_error_ps,
         executor=windows.anchor == "executor",
     )
-
-
-def _whole_device(
-    threads: Sequence[Thread],
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    event_types: pl.DataFrame,
-) -> list[Spans]:
-    wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
-    types, of_event = wide.to_numpy(), handles(events, "type")
-    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
-    found = []
-    for one in threads:
-        begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
-        rows = picked(of_event, types, begin, end)
-        found.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
-    return found
 
 
 class _Wait(Frozen, frozen=True, eq=True):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.activities import Activities, Pace, Sampled
     from stepscope.derive.replay.threads import Thread
 
-
 _NEVER: Final = -(2**61)
 #: The last part of a copy that is staged, as a fraction of it.
 _LAST_PART: Final = 20
@@ -274,7 +273,16 @@ def device_waits(
         for one, whole in zip(threads, whole_device, strict=True)
     ]
     wide = np.concatenate([np.empty(0, np.bool_), *every])
-    last = _last_by_stream(activities, began, ended, clock_error_ps)
+    # By (stream, wait) the last activity that was launched and is done.
+    edges = np.flatnonzero(np.diff(activities.track)) + 1
+    last = np.full((len(edges) + 1, len(began)), _NONE, np.int64)
+    for number, part in enumerate(np.split(np.arange(len(activities.row)), edges)):
+        # Of one stream each activity ends after those before it.
+        ends = np.maximum.accumulate(activities.end_ps[part])
+        place = np.searchsorted(ends, ended + clock_error_ps, side="right") - 1
+        some = place >= 0
+        some[some] = activities.called_ps[part[place[some]]] < ended[some]
+        last[number, some] = part[place[some]]
     if not last.size:
         nothing = np.empty(0, np.int64)
         return DeviceWaits(Waits(thread, began, began.copy(), ended), nothing, nothing)
@@ -290,22 +298,3 @@ def device_waits(
         wait.astype(np.int64),
         last[of_stream, wait].astype(np.int64),
     )
-
-
-def _last_by_stream(
-    activities: Activities,
-    began: NDArray[np.int64],
-    ended: NDArray[np.int64],
-    clock_error_ps: int,
-) -> NDArray[np.int64]:
-    """Return by (stream, wait) the last activity that was launched and is done."""
-    edges = np.flatnonzero(np.diff(activities.track)) + 1
-    found = np.full((len(edges) + 1, len(began)), _NONE, np.int64)
-    for number, part in enumerate(np.split(np.arange(len(activities.row)), edges)):
-        # Of one stream each activity ends after those before it.
-        ends = np.maximum.accumulate(activities.end_ps[part])
-        place = np.searchsorted(ends, ended + clock_error_ps, side="right") - 1
-        some = place >= 0
-        some[some] = activities.called_ps[part[place[some]]] < ended[some]
-        found[number, some] = part[place[some]]
-    return found

@@ -10,7 +10,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import Edit, unchanged
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
 from stepscope.derive.replay.replayed import NODE, replayed, window_paths
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import OWNER_OF_CODE, HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
 
@@ -27,26 +27,6 @@ if TYPE_CHECKING:
 
 #: A silence of a thread is long if it takes this share of a step.
 _LONG: Final = 0.01
-#: What a thread does itself, by owner. At an instant of another owner its work stays.
-_WORK_OF: Final[dict[HostCode, str]] = {
-    HostCode.COMPILE: "compile",
-    HostCode.TRACING: "compile",
-    HostCode.PEER: "peer",
-    HostCode.INPUT_WAIT: "input",
-    HostCode.OWN_INPUT: "input",
-    HostCode.ITERATOR: "input",
-    HostCode.PIPELINE: "input",
-    HostCode.OUTPUT: "output",
-    HostCode.READ_BACK: "output",
-    HostCode.HOST_COMPUTE: "host_compute",
-    HostCode.GARBAGE: "host_compute",
-    HostCode.LAUNCHING: "launch",
-    HostCode.LAUNCH_OR_COMPUTE: "launch",
-    HostCode.SYNC: "sync",
-    HostCode.SYSTEM_WAIT: "sync",
-    HostCode.FILE_READ: "input",
-    HostCode.SYSTEM_CALL: "host_compute",
-}
 
 
 def idle_spans(
@@ -144,7 +124,7 @@ def _made(
         found[at] = any(
             2 * spans.clip(start, end).length_ps >= end - start
             for code, spans in sets.items()
-            if _WORK_OF.get(HostCode(code)) in owners
+            if OWNER_OF_CODE.get(HostCode(code)) in owners
         )
     return found
 
@@ -245,12 +225,15 @@ def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
 def _work_of_thread(
     classes: HostClasses, track: int, owners: Collection[str], within: tuple[int, int]
 ) -> tuple[Spans, Spans]:
-    """Return where a thread works for some owners, and where for others."""
+    """Return where a thread works for some owners, and where for others.
+
+    At an instant of one owner the work for another one stays.
+    """
     sets = classes.by_thread.get(track, {})
     own: list[Spans] = []
     other: list[Spans] = []
     for code, spans in sets.items():
-        owner = _WORK_OF.get(HostCode(code))
+        owner = OWNER_OF_CODE.get(HostCode(code))
         if owner is not None:
             (own if owner in owners else other).append(spans.clip(*within))
     return Spans.union_of(own), Spans.union_of(other)

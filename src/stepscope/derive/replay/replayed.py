@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
-
 #: The share of the path that may be kept as recorded, in percent.
 _KEPT_PERCENT_OF_PATH: Final = 10.0
 

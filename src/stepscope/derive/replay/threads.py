@@ -12,7 +12,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import absent

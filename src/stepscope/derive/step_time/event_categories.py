@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope._core.rows import paint
 from stepscope.derive.columns.arrays import codes, handles
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY
 from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
@@ -26,22 +26,6 @@ _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
 #: The category of what has no other: waiting, Python, and unexplained events.
 OTHER: Final = _NUMBER["other"]
 
-_OF_HOST_CODE: Final = {
-    HostCode.INPUT_WAIT: "input",
-    HostCode.OWN_INPUT: "input",
-    HostCode.ITERATOR: "input",
-    HostCode.PIPELINE: "input",
-    HostCode.COMPILE: "compilation",
-    HostCode.TRACING: "compilation",
-    HostCode.LAUNCH: "kernel_launch",
-    HostCode.DISPATCH: "kernel_launch",
-    HostCode.OUTPUT: "output",
-    HostCode.READ_BACK: "output",
-    HostCode.GARBAGE: "host_compute",
-    HostCode.HOST_COMPUTE: "host_compute",
-    HostCode.FILE_READ: "input",
-    HostCode.SYSTEM_CALL: "host_compute",
-}
 _OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
 _NARROW: Final = "device_compute_16"
 
@@ -90,7 +74,7 @@ def _of_host(
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     category = np.full(256, OTHER, np.uint8)
-    for value, name in _OF_HOST_CODE.items():
+    for value, name in CATEGORY_OF_CODE.items():
         category[value] = _NUMBER[name]
     return by_row(category, code)
 

@@ -12,12 +12,8 @@ from stepscope.derive.columns.arrays import handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.step_time.host_codes import (
-    STICKY,
-    HostCode,
-    HostEvents,
-    Launching,
-)
+from stepscope.derive.step_time.host_codes import HostEvents, Launching
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.derive.step_time.pool_tasks import (
     ops_beside_exchanges,
     pool_tasks,
@@ -61,7 +57,6 @@ _WORKING: Final = frozenset(
         HostCode.LAUNCH_OR_COMPUTE,
     }
 )
-
 
 #: Codes that take turns on the way from launch to launch.
 _AS_ONE: Final[dict[int, int]] = {
@@ -200,7 +195,8 @@ def host_classes(
     busy = [track for track, found in sets.items() if _WORKING & found.keys()]
     if not busy and isinstance(steps, Unavailable):
         # In a program without ops, the Python functions do the work.
-        busy = _framed_tracks(host)
+        framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
+        busy = np.unique(handles(host.events, "track")[framed]).tolist()
     threads = step_threads(
         windows.rows,
         tracks=tracks.height,
@@ -299,9 +295,3 @@ def _of_steps(tasks: PoolTasks) -> Spans:
     mine = np.isin(tasks.code, _HANDING_OVER)
     handed = tasks.handed_ps[mine]
     return Spans.from_events(handed, tasks.end_ps[mine] - handed)
-
-
-def _framed_tracks(host: HostEvents) -> list[int]:
-    framed = host.kinds.has(EventFlag.PYTHON_FRAME)[handles(host.events, "type")]
-    found: list[int] = np.unique(handles(host.events, "track")[framed]).tolist()
-    return found

@@ -8,7 +8,6 @@ Definition: docs/definitions/host-time.md#classes.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +17,11 @@ from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.host.values import host_stats, text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
+from stepscope.derive.step_time.host_time import (
+    CODE_OF_CLASS,
+    CODE_OF_SYSTEM_CLASS,
+    HostCode,
+)
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
@@ -38,87 +42,9 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-
-class HostCode(IntEnum):
-    """What an event stands for on its thread; 0 leaves it to what encloses it."""
-
-    NOTHING = 0
-    #: A consumer asks an input pipeline for data; counts on any thread.
-    INPUT_WAIT = 1
-    #: Fetching input in another way; counts on step threads.
-    OWN_INPUT = 2
-    #: The outermost iterator of a pipeline; an input wait where a step calls it.
-    ITERATOR = 3
-    COMPILE = 4
-    #: Tracing a function: its own time only, not that of what it calls.
-    TRACING = 5
-    LAUNCH = 6
-    HOST_COMPUTE = 7
-    SYNC = 8
-    #: An input pipeline's own work, ahead of the consumer.
-    PIPELINE = 9
-    #: An op that may or may not launch device work.
-    LAUNCH_OR_COMPUTE = 10
-    #: A call that waits for what other threads do for it; nothing by itself.
-    BLOCKED = 11
-    #: The host's way to a launch: ops that enclose one, and short ops between them.
-    DISPATCH = 12
-    #: The recording's own start, stop and buffers.
-    PROFILER = 13
-    #: Writing a checkpoint or a summary.
-    OUTPUT = 14
-    #: A garbage collection.
-    GARBAGE = 15
-    #: Waiting for other workers in a collective.
-    PEER = 16
-    #: Handing a result of a device to the program, until it is there.
-    READ_BACK = 17
-    #: A call that begins a copy to the host and waits for it.
-    COPY_OUT = 18
-    #: A call that begins a copy from the host and waits for it.
-    COPY_IN = 19
-    #: Launching: `LAUNCH` and `DISPATCH` as one; no event has it.
-    LAUNCHING = 20
-    #: A long call of the operating system that waits: for another thread, say.
-    SYSTEM_WAIT = 21
-    #: A long call of the operating system that reads a file or a pipe.
-    FILE_READ = 22
-    #: Any other long call of the operating system.
-    SYSTEM_CALL = 23
-
-
-#: These keep everything that is nested in them.
-STICKY: Final = (
-    HostCode.INPUT_WAIT,
-    HostCode.OWN_INPUT,
-    HostCode.ITERATOR,
-    HostCode.COMPILE,
-    HostCode.PIPELINE,
-    HostCode.PROFILER,
-    HostCode.OUTPUT,
-    HostCode.GARBAGE,
-)
 #: Beside a device, an op that launches nothing and never works longer than this by
 #: itself is part of the way to the next launch (the making of an empty tensor, say).
 SHORT_OP_PS: Final = 100 * PS_PER_US
-#: Classes whose code does not depend on where the event lies.
-_BY_NAME: Final = {
-    HostClass.INPUT_WAIT: HostCode.OWN_INPUT,
-    HostClass.COMPILE: HostCode.COMPILE,
-    HostClass.SYNC: HostCode.SYNC,
-    HostClass.LAUNCH: HostCode.LAUNCH,
-    HostClass.HOST_COMPUTE: HostCode.HOST_COMPUTE,
-    HostClass.DATASET: HostCode.PIPELINE,
-    HostClass.PROFILER: HostCode.PROFILER,
-    HostClass.OUTPUT: HostCode.OUTPUT,
-    HostClass.GARBAGE: HostCode.GARBAGE,
-    HostClass.READ_BACK: HostCode.READ_BACK,
-}
-_OF_SYSTEM: Final = {
-    HostClass.SYSTEM_WAIT: HostCode.SYSTEM_WAIT,
-    HostClass.FILE_READ: HostCode.FILE_READ,
-    HostClass.SYSTEM_CALL: HostCode.SYSTEM_CALL,
-}
 _KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 _THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
@@ -218,7 +144,20 @@ class HostEvents(Frozen, frozen=True):
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
         self._block_calls_of_graphs(code, nesting, launching)
-        self._unblock_plain_ops(code, nesting)
+        # Take plain ops out of the calls that wait for other threads. Only a call of
+        # a function waits for other threads: a plain op runs on the calling thread,
+        # so the call is part of the op.
+        plain_ops = np.flatnonzero(code == HostCode.BLOCKED)
+        types = handles(self.events, "type")
+        is_op = self.kinds.host_class == HostClass.OP
+        is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
+        around = nesting.parent[plain_ops]
+        while len(plain_ops):
+            inside = around >= 0
+            plain_ops, around = plain_ops[inside], around[inside]
+            code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
+            undecided = ~(is_op | is_function)[types[around]]
+            plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
         self._mark_collectives(code, enclosing)
         # Mark instructions of compiled programs that ran on the host.
         rows = self.values[StatKey.HLO_OP].owner
@@ -262,7 +201,7 @@ class HostEvents(Frozen, frozen=True):
     def _codes_by_name(self, launching: Launching) -> NDArray[np.uint8]:
         known = launching.no_device or launching.why_not is None
         of_class = np.zeros(256, np.uint8)
-        for host_class, of_name in _BY_NAME.items():
+        for host_class, of_name in CODE_OF_CLASS.items():
             of_class[host_class] = of_name
         of_class[HostClass.OP] = (
             HostCode.HOST_COMPUTE if known else HostCode.LAUNCH_OR_COMPUTE
@@ -371,10 +310,7 @@ class HostEvents(Frozen, frozen=True):
         around = nesting.parent[rows]
         rows, around = rows[around >= 0], around[around >= 0]
         rows = rows[self.kinds.has(EventFlag.FUNCTION_CALL)[types[around]]]
-        code[rows[self._works_elsewhere(rows)]] = HostCode.BLOCKED
-
-    def _works_elsewhere(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return during which events other threads begin ops, or to run a graph."""
+        # During which events other threads begin ops, or to run a graph.
         start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
@@ -387,25 +323,7 @@ class HostEvents(Frozen, frozen=True):
                 np.searchsorted(begun, at[mine]) for at in (start[rows], ends)
             )
             elsewhere[mine] = last > first
-        return elsewhere
-
-    def _unblock_plain_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
-        """Take plain ops out of the calls that wait for other threads.
-
-        Only a call of a function waits for other threads: a plain op runs on the
-        calling thread, so the call is part of the op.
-        """
-        rows = np.flatnonzero(code == HostCode.BLOCKED)
-        types = handles(self.events, "type")
-        is_op = self.kinds.host_class == HostClass.OP
-        is_function = self.kinds.has(EventFlag.FUNCTION_CALL)
-        around = nesting.parent[rows]
-        while len(rows):
-            inside = around >= 0
-            rows, around = rows[inside], around[inside]
-            code[rows[is_op[types[around]]]] = HostCode.NOTHING
-            undecided = ~(is_op | is_function)[types[around]]
-            rows, around = rows[undecided], nesting.parent[around[undecided]]
+        code[rows[elsewhere]] = HostCode.BLOCKED
 
     def _mark_new_functions(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
         """Mark the making of functions that the calls around them traced.
@@ -466,7 +384,8 @@ class HostEvents(Frozen, frozen=True):
         the system is its own work. An op that only leads to a launch has none.
         """
         of_class = np.zeros(256, np.uint8)
-        of_class[list(_OF_SYSTEM)] = list(_OF_SYSTEM.values())
+        for host_class, of_call in CODE_OF_SYSTEM_CLASS.items():
+            of_class[host_class] = of_call
         of_type = of_class[self.kinds.host_class]
         if not of_type.any():
             return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.derive.step_time.host_codes import HostCode
+from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_MS, PS_PER_US
 

@@ -19,7 +19,7 @@ from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
-from stepscope.derive.step_time.host_codes import STICKY, HostCode
+from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.intervals.spans import TrackRows
     from stepscope.derive.names.event_kinds import EventKinds
-
 
 #: Tasks hand over tasks; a parallel loop halves itself, so chains are short.
 _MOST_ROUNDS: Final = 64
@@ -211,7 +210,20 @@ def _spread(
 ) -> None:
     """Give each task the code of what handed it over, through other tasks if needed."""
     known = np.flatnonzero(record >= 0)
-    tasks.code[known] = _innermost_code(record[known], codes, parent)
+    # The code at an instant: the outermost sticky one, else the innermost.
+    rows = record[known]
+    is_sticky = np.zeros(256, np.bool_)
+    is_sticky[list(STICKY)] = True
+    code_at = np.zeros(len(rows), np.uint8)
+    at, place = parent[rows], np.arange(len(rows))
+    while len(place):
+        open_rows = at >= 0
+        at, place = at[open_rows], place[open_rows]
+        here = codes[at]
+        takes = is_sticky[here] | ((code_at[place] == 0) & (here != 0))
+        code_at[place[takes]] = here[takes]
+        at = parent[at]
+    tasks.code[known] = code_at
     open_tasks = known[tasks.code[known] == 0]
     around = _task_around(
         tasks, tracks[record[open_tasks]], time_ps[record[open_tasks]]
@@ -225,24 +237,6 @@ def _spread(
             return
         tasks.code[open_tasks[fresh]] = found[fresh]
         open_tasks, around = open_tasks[~fresh], around[~fresh]
-
-
-def _innermost_code(
-    rows: NDArray[np.int64], codes: NDArray[np.uint8], parent: NDArray[np.int32]
-) -> NDArray[np.uint8]:
-    """Return the code at an instant: the outermost sticky one, else the innermost."""
-    is_sticky = np.zeros(256, np.bool_)
-    is_sticky[list(STICKY)] = True
-    found = np.zeros(len(rows), np.uint8)
-    at, place = parent[rows], np.arange(len(rows))
-    while len(place):
-        open_rows = at >= 0
-        at, place = at[open_rows], place[open_rows]
-        here = codes[at]
-        takes = is_sticky[here] | ((found[place] == 0) & (here != 0))
-        found[place[takes]] = here[takes]
-        at = parent[at]
-    return found
 
 
 def _task_around(

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.host_codes import EventGroups
     from stepscope.derive.steps.chosen import Steps
 
-
 #: A thread with one of these runs no tasks of others.
 _CALLS: Final = EventFlag.PYTHON_FRAME | EventFlag.PJIT | EventFlag.FUNCTION_CALL
-
 
 #: Why a thread drives a step: it carries the marker, it launched device work of the
 #: step, it has events of the step's stored group, or it ran ops without any device.
@@ -120,7 +118,13 @@ def step_threads(
                 at = window_of[activity_steps[hit]]
                 _mark(launched, tracks_of[launch[hit]], at)
         if groups is not None:
-            step = _steps_of_groups(groups, steps)[groups.groups]
+            # The row of steps per stored group, -1 for none; the last entry is none.
+            largest = int(groups.groups.max(initial=-1))
+            step_of = np.full(largest + 2, -1, np.int32)
+            group = steps.rows["group"].fill_null(-1).to_numpy()
+            has_group = (group >= 0) & (group <= largest)
+            step_of[group[has_group]] = np.flatnonzero(has_group)
+            step = step_of[groups.groups]
             at = np.where(step >= 0, window_of[step], -1)
             _mark(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
     return StepThreads(found, ints(windows, "start_ps"), ints(windows, "end_ps"))
@@ -131,16 +135,6 @@ def _mark(
 ) -> None:
     known = (track >= 0) & (window >= 0)
     found[track[known], window[known]] = True
-
-
-def _steps_of_groups(groups: EventGroups, steps: Steps) -> NDArray[np.int32]:
-    """Return the row of steps per stored group, -1 for none; the last entry is none."""
-    largest = int(groups.groups.max(initial=-1))
-    step_of = np.full(largest + 2, -1, np.int32)
-    group = steps.rows["group"].fill_null(-1).to_numpy()
-    known = (group >= 0) & (group <= largest)
-    step_of[group[known]] = np.flatnonzero(known)
-    return step_of
 
 
 def of_the_program(event_types: pl.DataFrame, kinds: EventKinds) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ import numpy as np
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import hulls_by, totals_by
-from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.chosen import Steps
 
-
 #: The host runs ahead if this share of the steps has kernels on the stream, …
 _DEVICE_STEPS: Final = 0.8
 #: … and in more than this share of the steps that have a successor …
@@ -41,7 +40,6 @@ _RUN_AHEAD: Final = 0.5
 _PAST_THE_END: Final = 0.05
 #: Fewer launches that ran late may as well be assigned to a wrong step.
 _LEAST_LAUNCHES: Final = 2
-
 
 #: Room for the kernels whose launch call also launched for another step.
 _USUAL_SPILLS: Final = 1024

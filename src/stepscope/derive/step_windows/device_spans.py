@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
     from stepscope.derive.steps.chosen import Steps
 
-
 FIRST_COMPUTE: Final[dict[str, pl.DataType]] = {
     "step_row": pl.Int32(),  # row of steps; null where there are no steps
     "device": pl.Int32(),
     "first_compute_ps": pl.Int64(),
 }
-
 
 #: Columns of the frame.
 DEVICE_SPANS: Final[dict[str, pl.DataType]] = {
@@ -61,8 +59,18 @@ def device_spans(
         nothing = pl.lit(None, pl.Int64)
         both = measured.with_columns(stored_start_ps=nothing, stored_end_ps=nothing)
     else:
+        stored = steps.stored
+        keyed = stored.with_columns(
+            pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)
+        ).filter((pl.col("step_row") >= 0) & pl.col("device").is_not_null())
+        length_ps = pl.col("end_ps") - pl.col("start_ps")
         both = measured.join(
-            _longest_stored(steps),
+            keyed.sort("step_row", "device", length_ps, descending=[False, False, True])
+            .group_by("step_row", "device", maintain_order=True)
+            .agg(
+                pl.col("start_ps").first().alias("stored_start_ps"),
+                pl.col("end_ps").first().alias("stored_end_ps"),
+            ),
             on=["step_row", "device"],
             how="full",
             coalesce=True,
@@ -97,22 +105,6 @@ def _hulls(
             "first_begin_ps": hulls.first_ps[used],
             "last_end_ps": hulls.last_ps[used],
         }
-    )
-
-
-def _longest_stored(steps: Steps) -> pl.DataFrame:
-    stored = steps.stored
-    keyed = stored.with_columns(
-        pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)
-    ).filter((pl.col("step_row") >= 0) & pl.col("device").is_not_null())
-    length = pl.col("end_ps") - pl.col("start_ps")
-    return (
-        keyed.sort("step_row", "device", length, descending=[False, False, True])
-        .group_by("step_row", "device", maintain_order=True)
-        .agg(
-            pl.col("start_ps").first().alias("stored_start_ps"),
-            pl.col("end_ps").first().alias("stored_end_ps"),
-        )
     )
 
 

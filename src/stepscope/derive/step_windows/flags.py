@@ -15,7 +15,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
-from stepscope.derive.steps.segments import LEAST_STEPS, likeness, modal_row
+from stepscope.derive.steps.periods import LEAST_STEPS, likeness, modal_row
 from stepscope.frozen import Frozen
 from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
-
 
 #: So many steps must remain, …
 _REMAIN: Final = 8
@@ -48,7 +47,6 @@ _LONGEST: Final = 2
 #: … and nothing that ran only in it is this share of what it takes too long.
 _EXPLAINED: Final = 0.5
 
-
 #: A step of another kind shares less than this of its work with the usual step.
 _SHARED: Final = 0.5
 #: What comes more often than this, and more than once, belongs to the cycle, like an
@@ -58,7 +56,6 @@ _RARE: Final = 0.15
 _CELLS: Final = 20_000_000
 #: (step, type, duration) of each piece of work; a step of -1 is none.
 Work = tuple["NDArray[np.int32]", "NDArray[np.int32]", "NDArray[np.int64]"]
-
 
 #: Every flag, in the order in which a window lists them. Definition:
 #: docs/how-steps-are-found.md#windows.
@@ -132,7 +129,13 @@ def window_flags(
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
-    compiles = _compiling(facts).within(start, end) > 0
+    # When the host compiled or traced a function anew.
+    of_compiling = facts.event_kinds.host_class == HostClass.COMPILE
+    chosen = _events_of_types(facts.events, of_compiling)
+    traced = _traced_calls(facts)
+    compiles = (
+        _spans_of(facts.events, np.concatenate([chosen, traced])).within(start, end) > 0
+    )
     early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | other)
     marked = {
         "first": np.arange(n) == 0,
@@ -187,14 +190,6 @@ def _outliers(
     limit = median + max(_OUTLIER_MADS * deviation, _OUTLIER_SHARE * median)
     found: NDArray[np.bool_] = sample & (length > limit)
     return found
-
-
-def _compiling(facts: WindowFacts) -> Spans:
-    """Return when the host compiled or traced a function anew."""
-    compiles = facts.event_kinds.host_class == HostClass.COMPILE
-    chosen = _events_of_types(facts.events, compiles)
-    traced = _traced_calls(facts)
-    return _spans_of(facts.events, np.concatenate([chosen, traced]))
 
 
 def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:

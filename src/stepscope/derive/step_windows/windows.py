@@ -43,12 +43,10 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
 
-
 #: What lies between two steps is less than this share of them: the range is the step.
 _BETWEEN: Final = 0.05
 #: A whole step begins this share of the events of the one that begins the fewest.
 _WHOLE: Final = 0.9
-
 
 #: Columns of `Windows.rows`.
 WINDOW_ROWS: Final[dict[str, pl.DataType]] = {

@@ -98,27 +98,19 @@ def _by_call(
     start_ps, dur_ps = (ints(correlation.activity, it) for it in ("start_ps", "dur_ps"))
     hulls = hulls_by(launch, start_ps, dur_ps, count=len(several))
     middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
-    several &= _is_of_one_step(starts, hulls.first_ps, hulls.last_ps)
-    rows = np.flatnonzero((launch >= 0) & several[launch])
-    found[rows] = _within(starts, last_end, middle)[launch[rows]]
-
-
-def _is_of_one_step(
-    starts: NDArray[np.int64], first_ps: NDArray[np.int64], last_ps: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Tell work of one step from that of a call of several, such as a graph of steps.
-
-    Work that meets two steps belongs to one of them. What begins a little before a step
-    and ends a little after it meets three, as a graph of two steps does, and lasts
-    about as long as the step between.
-    """
-    begin, end = _step_at(starts, first_ps), _step_at(starts, last_ps)
-    found = end - begin <= 1
+    # Tell work of one step from that of a call of several, such as a graph of steps.
+    # Work that meets two steps belongs to one of them. What begins a little before a
+    # step and ends a little after it meets three, as a graph of two steps does, and
+    # lasts about as long as the step between.
+    begin, end = _step_at(starts, hulls.first_ps), _step_at(starts, hulls.last_ps)
+    one_step = end - begin <= 1
     three = np.flatnonzero(end - begin == 2)
     between = begin[three] + 1
-    lasts = last_ps[three] - first_ps[three]
-    found[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
-    return found
+    lasts = hulls.last_ps[three] - hulls.first_ps[three]
+    one_step[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
+    several &= one_step
+    rows = np.flatnonzero((launch >= 0) & several[launch])
+    found[rows] = _within(starts, last_end, middle)[launch[rows]]
 
 
 def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -11,11 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.steps.candidates import (
-    INFERRED_CONFIDENCE,
-    Candidate,
-    FoundSteps,
-)
+from stepscope.derive.steps.candidates import INFERRED_CONFIDENCE, Candidate, FoundSteps
 from stepscope.derive.steps.markers import engine_iterations, find_markers
 from stepscope.derive.steps.stored import (
     steps_of_stored_calls,

@@ -37,8 +37,14 @@ from stepscope.derive.steps.launches import (
     host_launches,
     module_launches,
 )
-from stepscope.derive.steps.periods import measure, preferred, propose
-from stepscope.derive.steps.segments import ALIKE, LEAST_STEPS, Period
+from stepscope.derive.steps.periods import (
+    ALIKE,
+    LEAST_STEPS,
+    Period,
+    measure,
+    preferred,
+    propose,
+)
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 

@@ -25,8 +25,7 @@ from stepscope.derive.steps.candidates import (
     FoundSteps,
     median_period,
 )
-from stepscope.derive.steps.periods import objection
-from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.derive.steps.periods import LEAST_STEPS, objection
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.sequences import SymbolSequence
-    from stepscope.derive.steps.segments import Period
-
+    from stepscope.derive.steps.periods import Period
 
 #: Bookkeeping that says nothing about what the program does.
 _NOISE: Final = EventFlag.THREADPOOL | EventFlag.ALLOCATOR | EventFlag.END_THUNK

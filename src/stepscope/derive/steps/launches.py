@@ -17,7 +17,7 @@ from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads, sequence_of_events
-from stepscope.derive.steps.segments import LEAST_STEPS
+from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.tracks import DERIVED_LINES
 

@@ -33,7 +33,7 @@ from stepscope.derive.steps.marker_events import (
     numbered_ranges,
     stored_names,
 )
-from stepscope.derive.steps.segments import HIGHEST_CONFIDENCE
+from stepscope.derive.steps.periods import HIGHEST_CONFIDENCE
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
-
 
 #: An outermost marker that occurs once gives way to this many markers inside it.
 _INNER_WINS: Final = 3
@@ -101,7 +100,17 @@ def find_markers(
                 accepted=True,
             )
             found.append(FoundSteps(candidate, rows, on_device=False))
-    return _inner_source_first(found)
+    # Order by source, but let a lone marker yield to markers inside it.
+    if len(found) < 2 or len(found[0].rows) != 1:
+        return tuple(found)
+    start, end = found[0].rows.select("start_ps", "end_ps").row(0)
+    for index, other in enumerate(found[1:], start=1):
+        inside = other.rows.filter(
+            (pl.col("start_ps") >= start) & (pl.col("end_ps") <= end)
+        )
+        if len(inside) >= _INNER_WINS:
+            return (other, *found[:index], *found[index + 1 :])
+    return tuple(found)
 
 
 def _one_per_step(marks: Marks) -> Marks:
@@ -207,20 +216,6 @@ def _grown_by(marks: Marks) -> int | None:
     if grows[0] > 1 and unmarked.sum() > _LARGEST_UNMARKED * periods.sum():
         return None
     return int(grows[0])
-
-
-def _inner_source_first(found: list[FoundSteps]) -> tuple[FoundSteps, ...]:
-    """Order by source, but let a lone marker yield to markers inside it."""
-    if len(found) < 2 or len(found[0].rows) != 1:
-        return tuple(found)
-    start, end = found[0].rows.select("start_ps", "end_ps").row(0)
-    for index, other in enumerate(found[1:], start=1):
-        inside = other.rows.filter(
-            (pl.col("start_ps") >= start) & (pl.col("end_ps") <= end)
-        )
-        if len(inside) >= _INNER_WINS:
-            return (other, *found[:index], *found[index + 1 :])
-    return tuple(found)
 
 
 def engine_iterations(

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
-
 #: Columns of the frame of stored spans; null means not recorded.
 STORED_STEPS: Final[dict[str, pl.DataType]] = {
     "event": pl.Int32(),  # row of events

@@ -244,7 +244,10 @@ def trace_timeline(
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
     visibility = _visibility(event_kinds)
-    apart = _apart(host_values)
+    apart = np.empty(0, np.int64)
+    if not isinstance(host_values, Unavailable):
+        owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
+        apart = np.unique(owner[flag != 0]).astype(np.int64)
     rows = recorded_rows(
         tracks, events, event_nesting, apart=apart, undrawn=visibility != DRAWN
     )
@@ -274,15 +277,6 @@ def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
         EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
     )
     return np.where(hidden, HIDDEN, np.where(folded, FOLDED, DRAWN)).astype(np.uint8)
-
-
-def _apart(
-    host_values: Mapping[str, StatRows] | Unavailable,
-) -> NDArray[np.int64]:
-    if isinstance(host_values, Unavailable):
-        return np.empty(0, np.int64)
-    owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
-    return np.unique(owner[flag != 0]).astype(np.int64)
 
 
 def _flows(correlation: Correlation | Unavailable) -> Flows:

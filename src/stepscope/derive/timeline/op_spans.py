@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import Names
 
-
 #: The views in the order in which a stream shows them.
 OP_VIEWS: Final = ("name_scope", "framework_ops", "xla_modules", "xla_ops", "source")
 #: Evidence that names an op; the direction of a copy, and no evidence, do not.

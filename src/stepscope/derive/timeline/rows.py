@@ -175,7 +175,7 @@ def _lay_chosen(
         count = _spread(start_ps, dur_ps, some, row)
         kinds = [kind, *[further] * (count - 1)]
         return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
-    # Write the depths of the chosen spans, and return how many there are.
+    # Write the depths of the chosen spans.
     marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
     for room in (_USUAL_DEPTH, len(start_ps)):

@@ -1,37 +1,53 @@
-"""A Kineto file becomes the tables of a trace."""
+"""A Kineto file becomes the tables of a trace; its process has a name among others.
+
+Every process of a distributed run writes a file of its own. Its rank is in the file,
+else perhaps in the file's name; the name of the machine does not distinguish processes,
+because eight ranks may share one.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, overload
 
 import polars as pl
 
-from stepscope.errors import BadInput
+from stepscope.formats.assemble import assemble, once, only_file
 from stepscope.formats.kineto.decoded.recording import Recording
 from stepscope.formats.kineto.decoded.tracks import tracks_frame
 from stepscope.formats.kineto.json.document import open_document
-from stepscope.formats.kineto.strings import Strings
-from stepscope.formats.kineto.tables.allocations import allocations
 from stepscope.formats.kineto.tables.device_activity import collect_activity
-from stepscope.formats.kineto.tables.environment import devices, environment, pairing
-from stepscope.formats.kineto.tables.foreign import foreign_work
-from stepscope.formats.kineto.tables.iterators import iterators
-from stepscope.formats.kineto.tables.launches import launches
+from stepscope.formats.kineto.tables.environment import devices, environment
+from stepscope.formats.kineto.tables.host import allocations, iterators, launches
+from stepscope.formats.kineto.tables.missing_devices import (
+    why_no_activity,
+    why_unused,
+)
 from stepscope.formats.kineto.tables.quality import quality
 from stepscope.formats.kineto.tables.stats import read_arguments
-from stepscope.formats.kineto.tables.unused import unused_devices
-from stepscope.formats.lost import or_lost
-from stepscope.formats.once import once
-from stepscope.trace.events import AGGREGATES, EVENT_TYPES
-from stepscope.trace.model import TraceData
-from stepscope.trace.stats import TYPE_STATS
+from stepscope.formats.sniff import head_of
+from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
+from stepscope.patterns import Pattern
+from stepscope.rundir import HostFiles
+from stepscope.trace.tables import EVENT_TYPES
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
-    from stepscope.formats.kineto.tables.device_activity import Activity
-    from stepscope.rundir import HostFiles
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
+    from stepscope.trace.model import TraceData
+
+
+#: Other numbers may come between the two, but no closing bracket of the object.
+_RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
+#: The part of a file after its events is short.
+_TAIL_BYTES: Final = 2**16
 _NO_PARAMETERS: Final = Unavailable(
     code="FORMAT",
     reason="This format does not record the variables of the model.",
@@ -42,24 +58,106 @@ _NO_HLO: Final = Unavailable(
     reason="PyTorch traces hold no HLO module.",
     remedy="Ops are named by the framework's own records.",
 )
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The trace holds no device: the program ran on the CPU, or the device was "
-    "not recorded.",
-    remedy="If the program used an accelerator, record with ProfilerActivity.CUDA and "
-    "check that CUPTI or roctracer can be loaded.",
-)
-_NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="A device is listed, but none of its activity was recorded.",
-    remedy="Record with ProfilerActivity.CUDA while the device works, and check that "
-    "CUPTI or roctracer can be loaded and that users may profile.",
-)
 _NO_GEOMETRIES: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="No kernel carries launch details.",
     remedy="Record on an NVIDIA GPU; other tracers do not report them.",
 )
+
+
+class Strings(Sequence[str]):
+    """Handle → text, whichever tables were built before.
+
+    Args:
+        known: The texts of the first handles.
+        whole: Gives all texts, those first; called when another one, or their number,
+            is asked for.
+    """
+
+    def __init__(
+        self, known: tuple[str, ...], whole: Callable[[], tuple[str, ...]]
+    ) -> None:
+        self._known = known
+        self._whole = whole
+
+    @overload
+    def __getitem__(self, handle: int) -> str: ...
+    @overload
+    def __getitem__(self, handle: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, handle: int | slice) -> str | tuple[str, ...]:
+        if isinstance(handle, int) and 0 <= handle < len(self._known):
+            return self._known[handle]
+        return self._whole()[handle]
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
+        """Return the handle of a text, found without a step of Python per text."""
+        return self._whole().index(value, start, stop)
+
+
+def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
+    """Return each trace as a host of its own: `rank3`, `worker3` or its file's name.
+
+    Where several would be called alike, as two windows of one worker, each of these
+    is followed by the name of its file.
+
+    Returns:
+        In the order of their names, `rank10` after `rank9`.
+    """
+    names = [_name(path) for path in paths]
+    counts = Counter(names)
+    hosts = [
+        HostFiles(
+            host=name if counts[name] == 1 else f"{name} ({_stem(path)})",
+            paths=(path,),
+        )
+        for name, path in zip(names, paths, strict=True)
+    ]
+    return tuple(sorted(hosts, key=lambda it: _natural(it.host)))
+
+
+def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """Group traces of different ranks or workers; of equal ones by their files' names.
+
+    A trace that says neither is a run of its own.
+    """
+    hosts = hosts_of(paths)
+    ranks = tuple(it.paths[0] for it in hosts if RANK_IN_NAME.fullmatch(it.host))
+    others = [it.paths[0] for it in hosts if it.paths[0] not in ranks]
+    return [*([ranks] if ranks else []), *grouped_by_name(others)]
+
+
+def _name(path: Path) -> str:
+    found = _RANK.search(head_of(path)) or _RANK.search(_tail(path))
+    if found is not None:
+        return f"rank{int(found[1])}"
+    named = RANK_IN_NAME.search(path.name)
+    return f"{named[1].lower()}{int(named[2])}" if named else _stem(path)
+
+
+def _tail(path: Path) -> bytes:
+    """Return the last bytes of a file; of a packed one they say nothing."""
+    with open_input(path) as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        return file.read()
+
+
+def _stem(path: Path) -> str:
+    name = path.name.removesuffix(".gz").removesuffix(".json")
+    return name.removesuffix(".trace").removesuffix(".pt") or path.name
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    parts = re.split(r"(\d+)", name)
+    return tuple(
+        (int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)
+    )
 
 
 def read(source: HostFiles) -> TraceData:
@@ -69,14 +167,7 @@ def read(source: HostFiles) -> TraceData:
         BadInput: Nothing can be read; the message names the file, what was wrong and
             the way out.
     """
-    if len(source.paths) != 1:
-        raise BadInput.at(
-            source.paths[0],
-            f"is one of {len(source.paths)} files given as parts of one trace, which "
-            "this format does not have",
-            "Give each file as a worker of its own.",
-        )
-    (path,) = source.paths
+    path = only_file(source)
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
     return _trace(source.host, Recording(path, document))
 
@@ -84,35 +175,34 @@ def read(source: HostFiles) -> TraceData:
 def _trace(host: str, recording: Recording) -> TraceData:
     activity = once(partial(collect_activity, recording))
     arguments = once(partial(read_arguments, recording))
-    return TraceData(
+    line = recording.timeline
+    return assemble(
         host,
         {
-            "tracks": lambda: _tracks(recording),
-            "events": recording.timeline.frame,
+            "tracks": lambda: tracks_frame(
+                recording.tracks, line.event_begin, line.event_end
+            ),
+            "events": line.frame,
             "event_types": lambda: _event_types(recording),
-            "aggregates": lambda: pl.DataFrame(schema=AGGREGATES.dtypes()),
             "stats": lambda: arguments().frame,
-            "type_stats": lambda: pl.DataFrame(schema=TYPE_STATS.dtypes()),
-            "device_activity": lambda: _device_activity(recording, activity()),
-            "geometries": lambda: _geometries(recording, activity()),
-            "launches": lambda: _launches(recording, activity()),
+            "launches": lambda: (
+                why_unused(recording, activity()) or launches(recording, activity())
+            ),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
-            "parameters": lambda: _NO_PARAMETERS,
-            "hlo_ops": lambda: _NO_HLO,
+            "parameters": _NO_PARAMETERS,
+            "hlo_ops": _NO_HLO,
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
             "quality": lambda: quality(recording, activity()),
         },
+        work=activity,
+        why_no_work=lambda: why_no_activity(recording, activity()),
+        no_geometries=_NO_GEOMETRIES,
         strings=Strings(recording.texts.strings, lambda: arguments().strings),
         data=recording.document.data,
         recorder="kineto",
     )
-
-
-def _tracks(recording: Recording) -> pl.DataFrame:
-    line = recording.timeline
-    return tracks_frame(recording.tracks, line.event_begin, line.event_end)
 
 
 def _event_types(recording: Recording) -> pl.DataFrame:
@@ -130,37 +220,3 @@ def _event_types(recording: Recording) -> pl.DataFrame:
         },
         schema=EVENT_TYPES.dtypes(),
     )
-
-
-def _device_activity(
-    recording: Recording, activity: Activity
-) -> pl.DataFrame | Unavailable:
-    return _why_no_activity(recording, activity) or activity.frame
-
-
-def _launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    return _unused(recording, activity) or launches(recording, activity)
-
-
-def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    absent = _why_no_activity(recording, activity)
-    if absent is not None:
-        return absent
-    return _NO_GEOMETRIES if activity.geometries.is_empty() else activity.geometries
-
-
-def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return the reason that there is no device activity, None where there is some."""
-    if activity.frame.height:
-        return None
-    absent = foreign_work(recording) or _unused(recording, activity)
-    if absent is None:
-        absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE
-    return or_lost(absent, recording.damaged_at)
-
-
-def _unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no listed device worked; None where one did, or may have."""
-    if activity.frame.height or not pairing(recording):
-        return None
-    return unused_devices(recording)

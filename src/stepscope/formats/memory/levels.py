@@ -235,7 +235,6 @@ def _changes(
 def _fragmentation(
     until: Sequence[Change], events: Sequence[Report], segments: Sequence[Segment]
 ) -> float | None:
-    """Return how the free memory is divided after the last of some changes."""
     alive: dict[int, int] = {}
     for change in until:
         if change.kind == "deallocate":
@@ -273,7 +272,6 @@ def _segments_before(
 
 
 def _gaps(regions: dict[int, int], alive: dict[int, int]) -> Iterator[int]:
-    """Yield the free pieces of all segments."""
     blocks = sorted(alive.items())
     place = 0
     for begin, size in sorted(regions.items()):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadInput
-from stepscope.formats.memory.program_lines import Frame, Stacks
-from stepscope.formats.memory.tables import memory_trace, only_file
+from stepscope.formats.assemble import only_file
+from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes
@@ -59,8 +59,6 @@ _LABEL: Final = 3
 
 
 class _Profile(NamedTuple):
-    """The parts of a message, by field."""
-
     types: list[tuple[str, str]]
     samples: list[memoryview]
     frames: dict[int, Frame]
@@ -108,7 +106,6 @@ def read(source: HostFiles) -> TraceData:
             QualityNote(
                 kind="no_history",
                 severity="info",
-                scope="file",
                 message="The profile shows what was in use at its instant, and nothing "
                 "of the time before.",
                 remedy="Save one at the begin and one in the midst of a step.",
@@ -194,7 +191,6 @@ def _counted(values: list[int]) -> tuple[int, int]:
 
 
 def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
-    """Yield a row for each sample that holds memory."""
     in_use: dict[str, int] = {}
     for sample in profile.samples:
         places: list[int] = []

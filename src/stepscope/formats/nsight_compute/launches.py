@@ -1,15 +1,21 @@
-"""Rows of any form become launches, their metrics, and what NVIDIA's rules say."""
+"""Rows of any form become launches, their metrics, and what NVIDIA's rules say.
+
+The same metric changes its unit from row to row (`us`, `ms`). K, M and G are powers of
+1,000: 8,192 bytes appear as 8.19 Kbyte. Numbers have separators, in the form of a
+locale: `12,345` is twelve thousand in most and twelve point three in others. Other
+numbers of the same file decide: `1,234,567` and `0.52` can be read in one way only.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.formats.nsight_compute.base_units import base_unit
-from stepscope.formats.nsight_compute.numbers import NumberForms
+from stepscope.formats.launch_shapes import MOST_GRID, MOST_THREADS
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.launch_limits import MOST_GRID, MOST_THREADS
 from stepscope.trace.reading.texts import shortened
 
 if TYPE_CHECKING:
@@ -17,6 +23,27 @@ if TYPE_CHECKING:
 
     from stepscope.formats.nsight_compute.rows import Table, TableFile
 
+#: Base units are ns for times, and one for each that is counted.
+_TIMES_NS: Final = {
+    **dict.fromkeys(("ns", "nsecond", "nanosecond"), 1.0),
+    **dict.fromkeys(("us", "usecond", "microsecond", "µs"), 1e3),
+    **dict.fromkeys(("ms", "msecond", "millisecond"), 1e6),
+    **dict.fromkeys(("s", "second"), 1e9),
+}
+_COUNTED: Final = re.compile(
+    r"(?P<prefix>[KMGTPkmgtp]?)(?P<unit>byte|bit|hz|cycle|inst|sector|request|warp"
+    r"|block|thread|register)s?\Z",
+    re.IGNORECASE,
+)
+_PREFIXES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_NS_PER_S: Final = 1e9
+DECIMAL_POINT: Final = "."
+DECIMAL_COMMA: Final = ","
+_NUMBER: Final = re.compile(r"([+-]?)([\d.,]*\d[\d.,]*)([eE][+-]?\d{1,3})?\Z")
+#: Blanks, thin blanks and apostrophes that separate thousands.
+_SEPARATORS: Final = str.maketrans("", "", " \t\u00a0\u2009\u202f'\u2019_")
+_GROUP: Final = 3
+_GROUPS: Final = (2, 3)
 _LEADING: Final = frozenset(
     {
         *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name"),
@@ -30,6 +57,88 @@ _LONGEST_VALUE: Final = 200
 NO_LAUNCH: Final = "that name no launch or no kernel"
 NO_METRIC: Final = "that hold neither a metric nor a rule"
 _ABSENT: Final = frozenset({"", "n/a", "nan", "no data", "(!) n/a"})
+
+
+@cache
+def base_unit(unit: str) -> tuple[str, float]:
+    """Return the base unit, and by what a value in the unit is multiplied.
+
+    An unknown unit is its own.
+    """
+    above, slash, below = unit.strip().partition("/")
+    name, factor = _part(above)
+    if not slash:
+        return name, factor
+    if below in _TIMES_NS:
+        rate = factor * _NS_PER_S / _TIMES_NS[below]
+        return ("Hz" if name == "cycle" else f"{name}/s"), rate
+    lower, divisor = _part(below)
+    return f"{name}/{lower}", factor / divisor
+
+
+def _part(unit: str) -> tuple[str, float]:
+    if unit in _TIMES_NS:
+        return "ns", _TIMES_NS[unit]
+    found = _COUNTED.match(unit)
+    if found is None:
+        return unit, 1.0
+    name = found["unit"].lower()
+    factor = _PREFIXES[found["prefix"].lower()]
+    return ("Hz" if name == "hz" else name), factor
+
+
+class NumberForms:
+    """Reads the numbers of one file.
+
+    Attributes:
+        decimal: Mark before the fraction where a number does not show it itself.
+        mixed: Whether some numbers show one mark and some the other.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        shown = [_decimal_of(text) for text in texts]
+        commas, points = shown.count(DECIMAL_COMMA), shown.count(DECIMAL_POINT)
+        self.decimal = DECIMAL_COMMA if commas > points else DECIMAL_POINT
+        self.mixed = bool(commas and points)
+
+    def number(self, text: str) -> float | None:
+        """Return the finite number that a text is; None where it is none."""
+        found = _NUMBER.match(text.translate(_SEPARATORS))
+        if found is None:
+            return None
+        decimal = _decimal_of(text) or self.decimal
+        other = DECIMAL_POINT if decimal == DECIMAL_COMMA else DECIMAL_COMMA
+        whole, _, fraction = found[2].partition(decimal)
+        first, *groups = whole.split(other)
+        # India separates pairs of digits before the last group of three.
+        if not fraction.isdigit() and fraction:
+            return None
+        if any(len(group) not in _GROUPS for group in groups):
+            return None
+        value = float(f"{found[1]}{first}{''.join(groups)}.{fraction}0{found[3] or ''}")
+        return value if math.isfinite(value) else None
+
+
+def _decimal_of(text: str) -> str | None:
+    """Return the decimal mark that a number shows beyond doubt; None for no such."""
+    commas, points = text.count(","), text.count(".")
+    if not commas and not points:
+        return None
+    found = _NUMBER.match(text.translate(_SEPARATORS))
+    if found is None:
+        return None
+    digits = found[2]
+    if commas and points:
+        last = max(",.", key=digits.rfind)
+        return last if digits.count(last) == 1 else None
+    mark = "," if commas else "."
+    other = "." if commas else ","
+    if commas + points > 1:
+        return other
+    whole, _, fraction = digits.partition(mark)
+    # Thousands have one to three digits before their first group of three.
+    grouped = len(fraction) == _GROUP and 0 < len(whole) <= _GROUP and whole[0] != "0"
+    return None if grouped else mark
 
 
 class Launch(NamedTuple):
@@ -141,15 +250,17 @@ class _Collected:
             if row is None:
                 continue
             if name:
-                self._add_metric(row, cells["Section Name"], name, cells)
+                self._metric(
+                    row,
+                    cells["Section Name"],
+                    name,
+                    cells["Metric Unit"],
+                    cells["Metric Value"],
+                )
             elif rule:
                 self._add_rule(row, rule, cells)
             else:
                 self.refused[NO_METRIC] += 1
-
-    def _add_metric(self, row: int, section: str, name: str, cells: _Cells) -> None:
-        text = cells["Metric Value"]
-        self._metric(row, section, name, cells["Metric Unit"], text)
 
     def _metric(self, row: int, section: str, name: str, unit: str, text: str) -> None:
         if text.strip().lower() in _ABSENT:

@@ -1,39 +1,54 @@
-"""A database becomes the tables of a trace."""
+"""A database becomes the tables of a trace, and is grouped with those of one session.
+
+Reports (`.nsys-rep`, `.qdrep`) only Nsight Systems itself can read: it exports them.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.nsight_systems.database.rows import read_export
+from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
-from stepscope.formats.nsight_systems.report_file import export_report
-from stepscope.formats.nsight_systems.tables.allocations import allocations
-from stepscope.formats.nsight_systems.tables.device_activity import collect_activity
+from stepscope.formats.nsight_systems.tables.device_activity import (
+    collect_activity,
+    why_no_activity,
+    why_unused,
+)
 from stepscope.formats.nsight_systems.tables.environment import devices, environment
-from stepscope.formats.nsight_systems.tables.host import iterators, launches
+from stepscope.formats.nsight_systems.tables.host import (
+    allocations,
+    collect_arguments,
+    iterators,
+    launches,
+)
 from stepscope.formats.nsight_systems.tables.quality import quality
-from stepscope.formats.nsight_systems.tables.stats import collect_arguments
-from stepscope.formats.nsight_systems.tables.unused import unused_devices
-from stepscope.formats.once import once
-from stepscope.trace.events import AGGREGATES
-from stepscope.trace.model import TraceData
-from stepscope.trace.stats import TYPE_STATS
-from stepscope.trace.tracks import TRACKS
+from stepscope.formats.vendor_tool import output_of
+from stepscope.formats.workers import grouped_by_name, grouped_by_time
+from stepscope.nvidia import find_tool
+from stepscope.trace.tables import TRACKS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.tables.device_activity import Activity
     from stepscope.rundir import HostFiles
+    from stepscope.trace.model import TraceData
 
+#: A report of some gigabytes takes a while.
+_LONGEST_S: Final = 1800
+_SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
+_ANALYSIS: Final = "ANALYSIS_DETAILS"
+_PACKED: Final = ".gz"
 _NO_PARAMETERS: Final = Unavailable(
     code="FORMAT",
     reason="Nsight Systems does not record the variables of the model.",
@@ -44,16 +59,77 @@ _NO_HLO: Final = Unavailable(
     reason="Nsight Systems databases hold no HLO module.",
     remedy="Ops are named by the ranges of the program.",
 )
-_NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="The database holds no kernel, copy or memset.",
-    remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
-)
 _NO_GEOMETRIES: Final = Unavailable(
     code="NO_KERNEL_DETAILS",
     reason="No kernel in the database carries launch details.",
     remedy="Record with `nsys profile --trace=cuda,nvtx`.",
 )
+
+
+def export_report(path: Path, limit_bytes: int) -> Export:
+    """Let the `nsys` of this machine write a database of a report, and read it.
+
+    The database lies in a folder of its own for so long; nothing is left beside the
+    report.
+
+    Args:
+        path: The report.
+        limit_bytes: Largest content of a packed file.
+
+    Raises:
+        BadInput: There is no `nsys`, or it cannot read the report.
+    """
+    tool = find_tool("nsys")
+    if tool is None:
+        raise BadInput.at(
+            path,
+            "an Nsight Systems report, and there is no `nsys` on this machine to read "
+            "it",
+            f"Where there is: `nsys export --type sqlite {path}`, and give the "
+            "database.",
+        )
+    with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+        database = Path(folder, "report.sqlite")
+        _export(tool, path, database)
+        return msgspec.structs.replace(read_export(database, limit_bytes), path=path)
+
+
+def _export(tool: str, path: Path, database: Path) -> None:
+    report = str(path.resolve())
+    output_of(
+        [tool, "export", "--type=sqlite", f"--output={database}", report],
+        path,
+        product="Nsight Systems",
+        longest_s=_LONGEST_S,
+        by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
+        made=database,
+    )
+
+
+def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """Group databases whose sessions overlap, or whose names say the rank.
+
+    A packed one is not unpacked to know that.
+    """
+    recorded = {
+        file: span
+        for file in files
+        if file.suffix != _PACKED and (span := _session_ns(file)) is not None
+    }
+    others = [file for file in files if file not in recorded]
+    return [*grouped_by_time(recorded), *grouped_by_name(others)]
+
+
+def _session_ns(file: Path) -> tuple[int, int] | None:
+    try:
+        frames = read_tables(file, (_SESSION, _ANALYSIS))
+    except BadInput:
+        return None
+    session, analysis = (frames.get(name) for name in (_SESSION, _ANALYSIS))
+    if session is None or analysis is None or not len(session) or not len(analysis):
+        return None
+    start, duration = session["utcEpochNs"][0], analysis["duration"][0]
+    return None if start is None or duration is None else (start, start + duration)
 
 
 def read(source: HostFiles) -> TraceData:
@@ -75,41 +151,33 @@ def read_report(source: HostFiles) -> TraceData:
     return _trace(source, export_report)
 
 
-def _one_of(source: HostFiles) -> Path:
-    if len(source.paths) != 1:
-        raise BadInput.at(
-            source.paths[0],
-            f"is one of {len(source.paths)} databases given as parts of one",
-            "Give each database as a worker of its own.",
-        )
-    return source.paths[0]
-
-
 def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
-    recording = Recording(partial(read, _one_of(source), source.limit_bytes))
+    path = only_file(source, "database")
+    recording = Recording(partial(read, path, source.limit_bytes))
     activity = once(partial(collect_activity, recording))
     arguments = collect_arguments(recording)
     line = recording.timeline
-    return TraceData(
+    return assemble(
         source.host,
         {
             "tracks": lambda: _tracks(recording),
             "events": lambda: line.events,
             "event_types": lambda: line.event_types,
-            "aggregates": lambda: pl.DataFrame(schema=AGGREGATES.dtypes()),
             "stats": lambda: arguments.frame,
-            "type_stats": lambda: pl.DataFrame(schema=TYPE_STATS.dtypes()),
-            "device_activity": lambda: _device_activity(recording, activity()),
-            "geometries": lambda: _geometries(recording, activity()),
-            "launches": lambda: _launches(recording, activity()),
+            "launches": lambda: (
+                why_unused(recording, activity()) or launches(recording)
+            ),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
-            "parameters": lambda: _NO_PARAMETERS,
-            "hlo_ops": lambda: _NO_HLO,
+            "parameters": _NO_PARAMETERS,
+            "hlo_ops": _NO_HLO,
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
             "quality": lambda: quality(recording, activity()),
         },
+        work=activity,
+        why_no_work=lambda: why_no_activity(recording, activity()),
+        no_geometries=_NO_GEOMETRIES,
         strings=arguments.strings,
         # No value of this format is a place in the file.
         data=np.zeros(0, np.uint8),
@@ -127,34 +195,3 @@ def _tracks(recording: Recording) -> pl.DataFrame:
         {**columns, **{it: rows[it] for it in ("event_begin", "event_end")}},
         schema=TRACKS.dtypes(),
     )
-
-
-def _device_activity(
-    recording: Recording, activity: Activity
-) -> pl.DataFrame | Unavailable:
-    return _why_no_activity(recording, activity) or activity.frame
-
-
-def _launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    return _unused(recording, activity) or launches(recording)
-
-
-def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    absent = _why_no_activity(recording, activity)
-    return absent or _or_absent(activity.geometries, _NO_GEOMETRIES)
-
-
-def _why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return the reason that there is no device activity, None where there is some."""
-    if activity.frame.height:
-        return None
-    return _unused(recording, activity) or _NO_ACTIVITY
-
-
-def _unused(recording: Recording, activity: Activity) -> Unavailable | None:
-    """Return why no device worked, where none is listed or calls ask none to."""
-    return None if activity.frame.height else unused_devices(recording)
-
-
-def _or_absent(frame: pl.DataFrame, absent: Unavailable) -> pl.DataFrame | Unavailable:
-    return absent if frame.is_empty() else frame

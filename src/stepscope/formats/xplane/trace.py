@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from stepscope.formats.once import once
+from stepscope.formats.assemble import assemble, once
 from stepscope.formats.xplane.decoded.recording import Recording
 from stepscope.formats.xplane.decoded.tracks import tracks_frame
-from stepscope.formats.xplane.tables.allocations import allocations
 from stepscope.formats.xplane.tables.device_activity import collect_activity
 from stepscope.formats.xplane.tables.environment import devices, environment
-from stepscope.formats.xplane.tables.iterators import iterators
-from stepscope.formats.xplane.tables.launches import launches
+from stepscope.formats.xplane.tables.host import allocations, iterators, launches
 from stepscope.formats.xplane.tables.missing_devices import (
     why_no_activity,
     why_unused,
 )
-from stepscope.formats.xplane.tables.parameters import parameters
-from stepscope.formats.xplane.tables.program_runs import program_runs
-from stepscope.formats.xplane.tables.programs import read_programs
+from stepscope.formats.xplane.tables.programs import (
+    parameters,
+    program_runs,
+    read_programs,
+)
 from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
-from stepscope.trace.events import EVENT_TYPES
-from stepscope.trace.model import TraceData
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.stats import STATS, TYPE_STATS
+from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.decode import decode, decode_bytes
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGORY
 
 if TYPE_CHECKING:
-    from stepscope.formats.xplane.tables.device_activity import Activity
-    from stepscope.formats.xplane.tables.program_runs import ProgramRuns
     from stepscope.rundir import HostFiles
+    from stepscope.trace.model import TraceData
     from stepscope.xspace.reading.columns import XSpace
+
+
+_NO_GEOMETRIES: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="No kernel carries launch details.",
+    remedy="Record on a GPU with the device tracer on; TPUs have no such details.",
+)
 
 
 def read(source: HostFiles) -> TraceData:
@@ -68,19 +72,22 @@ def read_timeline(source: HostFiles) -> TraceData:
 def _trace(recording: Recording) -> TraceData:
     runs = once(partial(program_runs, recording))
     activity = once(lambda: collect_activity(recording, runs()))
-    calls = once(lambda: _launches(recording, runs(), activity()))
+    calls = once(
+        lambda: why_unused(recording, activity()) or launches(recording, runs())
+    )
     programs = once(partial(read_programs, recording))
-    return TraceData(
+    line = recording.timeline
+    return assemble(
         recording.host,
         {
-            "tracks": lambda: _tracks(recording),
-            "events": recording.timeline.frame,
+            "tracks": lambda: tracks_frame(
+                recording.tracks, line.event_begin, line.event_end
+            ),
+            "events": line.frame,
             "event_types": lambda: _event_types(recording),
-            "aggregates": recording.timeline.aggregates,
+            "aggregates": line.aggregates,
             "stats": lambda: _stats(recording),
             "type_stats": lambda: _type_stats(recording),
-            "device_activity": lambda: _device_activity(recording, activity()),
-            "geometries": lambda: _geometries(recording, activity()),
             "launches": calls,
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
@@ -95,6 +102,9 @@ def _trace(recording: Recording) -> TraceData:
                 malformed_programs=programs().malformed,
             ),
         },
+        work=activity,
+        why_no_work=lambda: why_no_activity(recording, activity()),
+        no_geometries=_NO_GEOMETRIES,
         strings=recording.strings,
         data=recording.space.data,
     )
@@ -119,11 +129,6 @@ def _decoded(source: HostFiles) -> XSpace:
     return decode_bytes(whole, " + ".join(str(path) for path in source.paths))
 
 
-def _tracks(recording: Recording) -> pl.DataFrame:
-    line = recording.timeline
-    return tracks_frame(recording.tracks, line.event_begin, line.event_end)
-
-
 def _event_types(recording: Recording) -> pl.DataFrame:
     types = recording.space.event_types
     return pl.DataFrame(
@@ -141,7 +146,6 @@ def _event_types(recording: Recording) -> pl.DataFrame:
 
 
 def _of_category(recording: Recording, name: str, category: str) -> pl.Series:
-    """Return by type whether its events are of a category; null where none is given."""
     texts = recording.texts()
     handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
     return nullable(name, handles == texts.find(category), handles >= 0)
@@ -173,29 +177,3 @@ def _type_stats(recording: Recording) -> pl.DataFrame:
         },
         schema=TYPE_STATS.dtypes(),
     )
-
-
-def _device_activity(
-    recording: Recording, activity: Activity
-) -> pl.DataFrame | Unavailable:
-    return why_no_activity(recording, activity) or activity.frame
-
-
-def _launches(
-    recording: Recording, runs: ProgramRuns, activity: Activity
-) -> pl.DataFrame | Unavailable:
-    return why_unused(recording, activity) or launches(recording, runs)
-
-
-def _geometries(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
-    absent = why_no_activity(recording, activity)
-    if absent is not None:
-        return absent
-    if activity.geometries.is_empty():
-        return Unavailable(
-            code="NO_KERNEL_DETAILS",
-            reason="No kernel carries launch details.",
-            remedy="Record on a GPU with the device tracer on; TPUs have no such "
-            "details.",
-        )
-    return activity.geometries

@@ -15,21 +15,30 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.errors import BadInput
-from stepscope.formats.xplane.viewer_events import ViewerEvent, events_of_message
+from stepscope.formats.assemble import only_file
 from stepscope.remedies import Remedy
 from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
-from stepscope.xspace.wire import MalformedMessage
+from stepscope.xspace.wire import MalformedMessage, fields_of, numbers_of, text_of
 from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from stepscope.rundir import HostFiles
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder, Value
 
+# Fields of Trace, Device, Resource and TraceEvent.
+_DEVICES: Final = 1
+_EVENTS: Final = 4
+_NAME: Final = 1
+_RESOURCES: Final = 3
+_KEY, _VALUE = 1, 2
+_EVENT_DEVICE, _EVENT_RESOURCE, _EVENT_NAME = 1, 2, 3
+_TIMESTAMP_PS, _DURATION_PS = 9, 10
+_ARGUMENTS: Final = 11
 #: Viewers do not show an event without a duration: writers give it one picosecond.
 _INSTANT_PS: Final = 1
 #: A writer stops after so many events.
@@ -40,7 +49,6 @@ _NOT_OF_A_RECORDING_US: Final = 10.0**12
 _NOT_A_TIME_US: Final = 10.0**17
 #: Ids of lines that are derived from others are negative numbers of 32 bits.
 _NEGATIVE: Final = 2**31
-
 #: How the older form begins: with its first process.
 _MESSAGE: Final = b"\x0a"
 _LONG_NAME: Final = "long_name"
@@ -54,6 +62,85 @@ _LARGEST: Final = 2**63 - 1
 _LARGEST_UNSIGNED: Final = 2**64 - 1
 
 
+class ViewerEvent(msgspec.Struct):
+    """An event, or a name of a process or thread, in the form of a Chrome trace."""
+
+    ph: str = ""
+    pid: int = 0
+    tid: int = 0
+    ts: float | None = None
+    dur: float = 0.0
+    name: str = ""
+    args: dict[str, Any] | None = None
+
+
+def events_of_message(message: bytes) -> list[ViewerEvent]:
+    """Return the events of a timeline in the form of a message, its names first.
+
+    Raises:
+        MalformedMessage: The message is cut or damaged.
+    """
+    names: list[ViewerEvent] = []
+    events: list[ViewerEvent] = []
+    for field, value in fields_of(message):
+        if isinstance(value, int):
+            continue
+        if field == _DEVICES:
+            names += _name_events(value)
+        elif field == _EVENTS:
+            events.append(_event(value))
+    return [*names, *events]
+
+
+def _name_events(entry: memoryview) -> Iterator[ViewerEvent]:
+    pid, device = _pair(entry)
+    for field, value in fields_of(device):
+        if field == _NAME:
+            yield _named("process_name", pid, 0, text_of(value))
+        elif field == _RESOURCES and not isinstance(value, int):
+            tid, resource = _pair(value)
+            for part, name in fields_of(resource):
+                if part == _NAME:
+                    yield _named("thread_name", pid, tid, text_of(name))
+
+
+def _named(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
+    return ViewerEvent(ph="M", pid=pid, tid=tid, name=kind, args={"name": name})
+
+
+def _pair(entry: memoryview) -> tuple[int, memoryview]:
+    key, found = 0, memoryview(b"")
+    for field, value in fields_of(entry):
+        if field == _KEY and isinstance(value, int):
+            key = value
+        elif field == _VALUE and not isinstance(value, int):
+            found = value
+    return key, found
+
+
+def _event(message: memoryview) -> ViewerEvent:
+    numbers = numbers_of(message)
+    name, arguments = "", {}
+    for field, value in fields_of(message):
+        if field == _EVENT_NAME:
+            name = text_of(value)
+        elif field == _ARGUMENTS and not isinstance(value, int):
+            pair = dict(fields_of(value))
+            key = text_of(pair.get(_KEY, 0))
+            # Later releases write the name of this one value with an underscore.
+            key = "long_name" if key == "long name" else key
+            arguments[key] = text_of(pair.get(_VALUE, 0))
+    return ViewerEvent(
+        ph="X",
+        pid=numbers.get(_EVENT_DEVICE, 0),
+        tid=numbers.get(_EVENT_RESOURCE, 0),
+        ts=numbers.get(_TIMESTAMP_PS, 0) / PS_PER_US,
+        dur=numbers.get(_DURATION_PS, 0) / PS_PER_US,
+        name=name,
+        args=arguments,
+    )
+
+
 class _Document(msgspec.Struct):
     events: list[ViewerEvent] = msgspec.field(name="traceEvents")
 
@@ -64,14 +151,7 @@ def message_of(source: HostFiles) -> bytes:
     Raises:
         BadInput: The file is no such timeline, or broken.
     """
-    if len(source.paths) != 1:
-        raise BadInput.at(
-            source.paths[0],
-            f"is one of {len(source.paths)} files given as parts of one timeline, "
-            "which this format does not have",
-            "Give each file as a worker of its own.",
-        )
-    (path,) = source.paths
+    path = only_file(source)
     try:
         return _message(source.host, _events(source, path))
     except RecursionError:
@@ -132,7 +212,7 @@ def _message(host: str, events: list[ViewerEvent]) -> bytes:
             types[key],
             offset_ps=round(((one.ts or 0.0) - begin) * PS_PER_US),
             dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
-            stats=_values(values),
+            stats={name: _value(name, value) for name, value in values.items()},
         )
     _say_what_is_missing(space, events, shown)
     return space.to_bytes()
@@ -172,7 +252,6 @@ def _names(events: Iterable[ViewerEvent]) -> dict[tuple[int, int | None], str]:
 
 
 def _begin(timed: Iterable[ViewerEvent]) -> float:
-    """Return what times count from, in µs: 0, or the first of times since 1970."""
     times = [it.ts or 0.0 for it in timed]
     return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
 
@@ -185,10 +264,6 @@ def _is_near(event: ViewerEvent, begin_us: float) -> bool:
 
 def _line_id(thread: int) -> int:
     return thread - 2 * _NEGATIVE if _NEGATIVE <= thread < 2 * _NEGATIVE else thread
-
-
-def _values(given: Mapping[str, Any]) -> dict[str, Value]:
-    return {name: _value(name, value) for name, value in given.items()}
 
 
 def _value(name: str, value: Any) -> Value:

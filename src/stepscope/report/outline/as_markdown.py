@@ -6,10 +6,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stepscope.patterns import Pattern
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph
+from stepscope.report.outline import parts
+from stepscope.report.page import sparkline
+from stepscope.report.words.names import percent
 
 if TYPE_CHECKING:
-    from stepscope.report.outline.parts import Outline, Part, Table
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.report.outline.parts import Outline, Part
 
 #: What has a meaning in Markdown or HTML wherever it stands in a line; names of kernels
 #: are full of it.
@@ -19,40 +23,103 @@ _CODE: Final = Pattern(r"`[^`\n]+`")
 #: What begins a list or a heading: a mark, or a number and a mark.
 _BEGINS: Final = Pattern(r"^(\s*\d*)([-+#.)])(?=\s|$)")
 
+#: Marks of a series of values.
+_MOST_MARKS: Final = 72
+
 
 def render(outline: Outline) -> str:
     """Write an outline as Markdown that shows every name as it is."""
-    return "\n\n".join(_written(part) for part in outline) + "\n"
+    return "\n\n".join(_blocks(outline)) + "\n"
 
 
-def _written(part: Part) -> str:
-    if isinstance(part, Heading):
-        return f"{'#' * part.level} {_escaped(part.text)}"
-    if isinstance(part, Paragraph):
-        text = _escaped(part.text)
-        return f"**{text}**" if part.strong else text
-    if isinstance(part, Code):
-        longest = max(map(len, re.findall("`+", part.text)), default=0)
-        fence = "`" * max(3, longest + 1)
-        return f"{fence}\n{part.text}\n{fence}"
-    if isinstance(part, Bullets):
-        return "\n".join(
-            f"{f'{number}.' if part.numbered else '-'} {_escaped(item)}"
-            for number, item in enumerate(part.items, 1)
+def _blocks(outline: Sequence[Part]) -> Iterator[str]:
+    """Write the parts; labels that follow each other are one list."""
+    labels: list[str] = []
+    for part in outline:
+        if isinstance(part, parts.Labelled):
+            labels.append(f"- {_escaped(f'{part.label.capitalize()}: {part.text}')}")
+            continue
+        if labels:
+            yield "\n".join(labels)
+            labels = []
+        yield from _written(part)
+    if labels:
+        yield "\n".join(labels)
+
+
+def _written(part: Part) -> Iterator[str]:
+    match part:
+        case parts.Code():
+            longest = max(map(len, re.findall("`+", part.text)), default=0)
+            fence = "`" * max(3, longest + 1)
+            yield f"{fence}\n{part.text}\n{fence}"
+        case parts.Bullets():
+            yield "\n".join(
+                f"{f'{number}.' if part.numbered else '-'} {_escaped(item)}"
+                for number, item in enumerate(part.items, 1)
+            )
+        case parts.Table():
+            yield _table(part)
+        case parts.Bars():
+            yield _table(_table_of_bars(part))
+        case parts.Items():
+            marked = (f"{item.mark} {item.text}" for item in part.items)
+            # A bullet of the page is one of the list.
+            items = tuple(text.removeprefix("• ") for text in marked)
+            yield from _written(parts.Bullets(items))
+            yield from _blocks([below for item in part.items for below in item.below])
+        case parts.Break():
+            pass
+        case _:
+            yield _line(part)
+
+
+def _line(part: parts.Sentences) -> str:  # noqa: PLR0911 - one for each part
+    match part:
+        case parts.Title():
+            return f"# {_escaped(part.run)}"
+        case parts.Heading():
+            return f"{'#' * part.level} {_escaped(part.text)}"
+        case parts.Check():
+            return f"### {_escaped(f'{part.finding}: {part.title}')}"
+        case parts.Paragraph(text=text, strong=True):
+            return f"**{_escaped(text)}**"
+        case parts.Excerpt():
+            return _escaped(f"{part.text} {part.note}")
+        case parts.More():
+            return _escaped(f"More: `{part.command}`")
+        case parts.Series():
+            drawn, per_mark = sparkline(part.values, _MOST_MARKS)
+            note = "" if per_mark == 1 else f" each mark the longest of {per_mark}"
+            return _escaped(f"{part.label}`{drawn}`{note}")
+        case _:
+            return _escaped(part.text)
+
+
+def _table_of_bars(part: parts.Bars) -> parts.Table:
+    """Return the parts of a whole as rows; the last cell says what each consists of."""
+    notes = [
+        "; ".join(
+            f"{one.text} {one.note}" if isinstance(one, parts.Excerpt) else one.text
+            for one in bar.below
         )
-    return _table(part)
+        for bar in part.bars
+    ]
+    rows = [(bar.name, bar.time, percent(bar.percent)) for bar in part.bars]
+    header = ("category", part.time, "share")
+    if not any(notes):
+        return parts.Table(header, tuple(rows))
+    noted = tuple((*row, note) for row, note in zip(rows, notes, strict=True))
+    return parts.Table((*header, ""), noted, frozenset({3}))
 
 
-def _table(part: Table) -> str:
+def _table(part: parts.Table) -> str:
     columns = range(len(part.header))
-    sides = ["---" if not at or at in part.words else "--:" for at in columns]
-    rows = [[_cell(one) for one in row] for row in (part.header, *part.rows)]
+    left = part.left | part.words
+    sides = ["---" if at in left else "--:" for at in columns]
+    rows = [[_escaped(one) for one in row] for row in (part.header, *part.rows)]
     rows.insert(1, sides)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _cell(text: str) -> str:
-    return _escaped(text).replace("\n", " ")
 
 
 def _escaped(text: str) -> str:

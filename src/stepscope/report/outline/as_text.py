@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
-from stepscope.report.page import Piece, line, table, wrapped
+from stepscope.report.outline import parts
+from stepscope.report.page import (
+    Piece,
+    bar,
+    cut,
+    cut_middle,
+    line,
+    more,
+    plain_text,
+    sparkline,
+    table,
+    wrapped,
+)
+from stepscope.report.words.names import percent
 
 if TYPE_CHECKING:
     from stepscope.report.outline.parts import Outline, Part
@@ -13,58 +25,149 @@ if TYPE_CHECKING:
 
 #: Names are shortened to this before a table gives way to a list.
 _NARROWEST: Final = 24
+#: Characters of a bar's name, and of its numbers.
+_NAME_WIDTH: Final = 24
+_NUMBERS_WIDTH: Final = 22
+#: Characters of the note on what a mark of a series stands for.
+_NOTE_WIDTH: Final = 32
+#: Characters before the text of a finding's labels.
+_LABEL_WIDTH: Final = 11
 
 
 def render(outline: Outline, *, width: int) -> list[Line]:
-    """Write an outline in lines of at most `width`; sections are a blank line apart."""
+    """Write an outline in lines of at most `width`; sections are a blank line apart.
+
+    Names of ops and kernels are shortened to fit; commands to copy are not.
+    """
     lines: list[Line] = []
     for at, part in enumerate(outline):
-        tables = isinstance(part, Table) and isinstance(outline[at - 1], Table)
-        if at and (isinstance(part, Heading) or tables):
+        tables = isinstance(part, parts.Table) and isinstance(
+            outline[at - 1], parts.Table
+        )
+        if at and (isinstance(part, parts.Heading) or tables):
             lines.append(line())
         lines += _lines(part, width)
     return [*lines, line()]
 
 
-def _lines(part: Part, width: int) -> list[Line]:
-    if isinstance(part, Heading):
-        title: Role = "title" if part.level == 1 else "heading"
-        return wrapped(part.text, width, indent=0, role=title)
-    if isinstance(part, Paragraph):
-        role: Role = "title" if part.strong else "plain"
-        return wrapped(part.text, width, indent=0 if part.strong else 2, role=role)
-    if isinstance(part, Code):
-        return [line("      ", Piece(part.text, "code"))]
-    if isinstance(part, Bullets):
-        return [
-            one
-            for number, item in enumerate(part.items, 1)
-            for one in _item(item, number if part.numbered else None, width)
-        ]
-    return _table(part, width)
+def render_page(outline: Outline, *, width: int) -> str:
+    """Write an outline that is a whole page, without roles."""
+    return plain_text(render(outline, width=width)[:-1])
 
 
-def _item(text: str, number: int | None, width: int) -> list[Line]:
-    mark = "•" if number is None else f"{number}"
-    first, *rest = wrapped(text, width, indent=4)
-    return [line(f"  {mark} ", first[1]), *rest]
+def _lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one for each part
+    match part:
+        case parts.Labelled():
+            return _labelled(part, width)
+        case parts.Bullets():
+            return _bullets(part, width)
+        case parts.Items():
+            return _items(part, width)
+        case parts.Table():
+            return _table(part, width)
+        case parts.Bars():
+            return _bars(part, width)
+        case parts.Heading():
+            title: Role = "title" if part.level == 1 else "heading"
+            return wrapped(part.text, width, indent=0, role=title)
+        case parts.Paragraph(text=text, strong=True):
+            return wrapped(text, width, indent=0, role="title")
+        case parts.Paragraph():
+            return wrapped(part.text, width, indent=part.indent, role=part.role)
+        case _:
+            return [_line(part, width)]
 
 
-def _table(part: Table, width: int) -> list[Line]:
-    longest = [
-        max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
-    ]
-    least = min(longest[0], _NARROWEST) + sum(longest[1:]) + 2 * len(longest)
-    if part.words and least > width:
+def _line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
+    match part:
+        case parts.Title():
+            run = Piece(cut_middle(part.run, width - 12), "title")
+            return line(Piece("stepscope", "title"), " · ", run)
+        case parts.Excerpt():
+            name = Piece(cut(part.text, width - _NAME_WIDTH), part.role)
+            return line("      ", name, Piece(f"  {part.note}", "dim"))
+        case parts.Code():
+            return line(" " * part.indent, Piece(part.text, "code"))
+        case parts.More():
+            return more(part.command)
+        case parts.Series():
+            return _series(part, width)
+        case parts.Check():
+            mark = Piece(part.mark, part.role)
+            return line("    ", mark, Piece(f"  {part.finding}", "dim"))
+        case _:
+            return line()
+
+
+def _labelled(part: parts.Labelled, width: int) -> list[Line]:
+    label = Piece(f"    {'' if part.again else part.label:7}", "dim")
+    if part.shortened:
+        return [line(label, cut(part.text, width - _LABEL_WIDTH))]
+    first, *others = wrapped(part.text, width, indent=_LABEL_WIDTH)
+    return [line(label, first[1]), *others]
+
+
+def _bullets(part: parts.Bullets, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for number, item in enumerate(part.items, 1):
+        first, *others = wrapped(item, width, indent=4, role=part.role)
+        mark = number if part.numbered else "•"
+        lines += [line(f"  {mark} ", first[1]), *others]
+    return lines
+
+
+def _items(part: parts.Items, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for item in part.items:
+        first, *others = wrapped(item.text, width, indent=4)
+        lines += [line("  ", Piece(item.mark, item.role), " ", *first[1:]), *others]
+        lines += [one for below in item.below for one in _lines(below, width)]
+    return lines
+
+
+def _bars(part: parts.Bars, width: int) -> list[Line]:
+    room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
+    lines: list[Line] = []
+    for one in part.bars:
+        name = f"  {one.name:<{_NAME_WIDTH}}"
+        numbers = f"{one.time:>11}{percent(one.percent):>9}  "
+        lines.append(line(name + numbers, Piece(bar(one.percent / 100, room), "bar")))
+        lines += [piece for below in one.below for piece in _lines(below, width)]
+    return lines
+
+
+def _series(part: parts.Series, width: int) -> Line:
+    room = width - 4 - len(part.label)
+    if len(part.values) > room:
+        room -= _NOTE_WIDTH
+    drawn, per_mark = sparkline(part.values, room)
+    note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
+    return line(f"  {part.label}", Piece(drawn, "bar"), Piece(note, "dim"))
+
+
+def _table(part: parts.Table, width: int) -> list[Line]:
+    for heading in part.expendable:
+        if _least_width(part) > width:
+            names = enumerate(part.header)
+            part = part.with_columns([at for at, name in names if name != heading])
+    if part.words and _least_width(part) > width:
         # Sentences in cells are wrapped, and a table cannot do that.
-        return _lines(Bullets(tuple(_sentence(part, row) for row in part.rows)), width)
-    align: list[Align] = [
-        "<" if at == 0 or at in part.words else ">" for at in range(len(part.header))
-    ]
-    return table(part.header, part.rows, align=align, width=width, stretch=0)
+        sentences = tuple(_sentence(part, row) for row in part.rows)
+        return _bullets(parts.Bullets(sentences), width)
+    left = part.left | part.words
+    align: list[Align] = ["<" if at in left else ">" for at in range(len(part.header))]
+    drawn = table(part.header, part.rows, align=align, width=width, stretch=0)
+    return drawn if any(part.header) else drawn[1:]
 
 
-def _sentence(part: Table, row: tuple[str, ...]) -> str:
+def _least_width(part: parts.Table) -> int:
+    first, *others = (
+        max(map(len, column)) for column in zip(part.header, *part.rows, strict=True)
+    )
+    return min(first, _NARROWEST) + sum(others) + 2 * (1 + len(others))
+
+
+def _sentence(part: parts.Table, row: tuple[str, ...]) -> str:
     """Write a row as its name and its other cells, each after its heading."""
     cells = [
         f"{heading}: {cell}" if heading else cell

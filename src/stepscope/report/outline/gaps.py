@@ -1,39 +1,167 @@
-"""Who owns a stretch of time, as an outline."""
+"""Who owns a stretch of time, in sentences and as an outline."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS
-from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
-from stepscope.report.words.gaps import gap_words, named_words, where_words
-from stepscope.report.words.names import percent
-from stepscope.units import duration_text
+from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.derive.facts.evidence import Part
+from stepscope.report.outline import parts
+from stepscope.report.page import cut_middle
+from stepscope.report.words.names import (
+    PART_WORDS,
+    listed,
+    part_words,
+    percent,
+    plain_name,
+)
+from stepscope.report.words.names import sentence as as_sentence
+from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.analysis.gaps.result import GapExplanation
-    from stepscope.report.outline.parts import Outline, Part
+    from stepscope.analysis.gaps.result import GapExplanation, NamedPart, OwnedTime
+    from stepscope.report.outline.parts import Outline
+
+#: Owners that a sentence names, and the share from which on it does.
+_MOST_OWNERS: Final = 4
+_LEAST: Final = 1.0
+#: A name is said beside its owner from this share of the owner's time on.
+_NAMED: Final = 0.3
+#: Beyond this share that is not explained, this comes first.
+_NO_ANSWER: Final = 40.0
+_UNEXPLAINED: Final = "unexplained"
+#: Names of kernels may have hundreds of letters.
+_LONGEST: Final = 60
+
+
+def gap_words(found: GapExplanation) -> str:
+    """Write whose time a stretch is."""
+    told = [_lead(found)]
+    owners = [
+        one
+        for one in found.owners
+        if one.owner != _UNEXPLAINED and one.percent >= _LEAST
+    ]
+    shares = [_share(one) for one in owners[:_MOST_OWNERS]]
+    dark = found.not_explained_percent
+    # Where no owner is looked for, none is missed.
+    everywhere = found.outside_ps >= found.dur_ps
+    no_answer = f"Not explained: {percent(dark)} of it." if dark else None
+    if everywhere:
+        no_answer = None
+    if found.kind == "host" and len(found.owners) == 1 and not dark:
+        shares = []
+    order = [as_sentence(listed(shares)) if shares else None, no_answer]
+    if dark > _NO_ANSWER:
+        order.reverse()
+    told += [text for text in order if text]
+    if found.outside_ps:
+        part = "All" if everywhere else duration_text(found.outside_ps)
+        told.append(
+            f"{part} of it lies before the first step or "
+            "after the last one that was recorded, where no owner is looked for."
+        )
+    if found.remedy is not None:
+        told.append(f"To see more: {found.remedy}")
+    return " ".join(told)
+
+
+def _lead(found: GapExplanation) -> str:
+    long = duration_text(found.dur_ps)
+    device = f"Device {found.device}"
+    if found.kind == "gap":
+        return f"{device} does nothing for {long}{_between(found)}."
+    first = found.owners[0] if found.owners else None
+    if found.kind == "interval":
+        whose = "the step threads" if found.device is None else device.lower()
+        return f"{long} of the time of {whose}."
+    if first is None:
+        return f"{long} outside of the steps."
+    words = OWNER_WORDS[first.owner]
+    if found.kind == "busy":
+        return f"{device} does not wait here but works for {long}: {words}."
+    named = _largest(first)
+    by = "" if named is None else f" ({named_words(named)})"
+    return f"For {long} the time of the step threads goes to {words}{by}."
+
+
+def _between(found: GapExplanation) -> str:
+    ends = [
+        f"{word} {cut_middle(plain_name(one.name), _LONGEST)}"
+        for word, one in (("after", found.before), ("before", found.after))
+        if one is not None
+    ]
+    return "".join(f", {one}" for one in ends)
+
+
+def _share(one: OwnedTime) -> str:
+    named = _largest(one)
+    by = "" if named is None else f" ({named_words(named)})"
+    return f"{OWNER_WORDS[one.owner]}{by} {percent(one.percent)}"
+
+
+def _largest(one: OwnedTime) -> NamedPart | None:
+    named = [part for part in one.parts if part.name is not None]
+    if not named or named[0].ps < _NAMED * one.ps:
+        return None
+    return named[0]
+
+
+def named_words(part: NamedPart) -> str:
+    """Write a name, with its file and line where it is a function."""
+    if part.name is None:
+        return "without a name"
+    if part.detail in PART_WORDS:
+        return f"{PART_WORDS[part.detail]} {part.name}"
+    return part_words(
+        Part(
+            name=part.name,
+            detail=part.detail,
+            function=part.function,
+            file=part.file,
+            line=part.line,
+            share_percent=part.percent,
+        )
+    )
+
+
+def where_words(found: GapExplanation) -> str:
+    """Write where a stretch lies."""
+    device = "" if found.device is None else f", device {found.device}"
+    step = "" if found.step is None else f", step {found.step}"
+    # Exactly enough to find them again.
+    begin, end = (
+        f"{time_ps / PS_PER_MS:,.6f} ms" for time_ps in (found.begin_ps, found.end_ps)
+    )
+    return f"{found.host}{device}{step}, from {begin} to {end}"
+
 
 #: Names that a page gives of one owner, and the share of the stretch from which on.
 _MOST_NAMES: Final = 4
-_LEAST: Final = 0.5
+_LEAST_LISTED: Final = 0.5
 _MOST_WORK: Final = 10
 
 
 def gap_outline(found: GapExplanation) -> Outline:
     """Write the sentence, then the owners by name, then what ran meanwhile."""
     return (
-        Heading(where_words(found), 1),
-        Paragraph(gap_words(found), strong=True),
+        parts.Heading(where_words(found), 1),
+        parts.Paragraph(gap_words(found), strong=True),
         *_owners(found),
         *_meanwhile(found),
-        *_sureness(found),
+        parts.Heading("How sure this is"),
+        parts.Bullets(
+            (
+                f"Confidence: {found.confidence}.",
+                f"Not explained: {percent(found.not_explained_percent)}.",
+            )
+        ),
     )
 
 
-def _owners(found: GapExplanation) -> Iterator[Part]:
+def _owners(found: GapExplanation) -> Iterator[parts.Part]:
     rows = []
     for one in found.owners:
         rows.append(
@@ -43,14 +171,14 @@ def _owners(found: GapExplanation) -> Iterator[Part]:
         rows += [
             (f"  {named_words(part)}", duration_text(part.ps), percent(part.percent))
             for part in named[:_MOST_NAMES]
-            if part.percent >= _LEAST
+            if part.percent >= _LEAST_LISTED
         ]
     if rows:
-        yield Heading("Whose time it is")
-        yield Table(("owner", "time", "share"), tuple(rows))
+        yield parts.Heading("Whose time it is")
+        yield parts.Table(("owner", "time", "share"), tuple(rows))
 
 
-def _meanwhile(found: GapExplanation) -> Iterator[Part]:
+def _meanwhile(found: GapExplanation) -> Iterator[parts.Part]:
     rows = tuple(
         (
             f"{one.name} × {one.count:,}" if one.count > 1 else one.name,
@@ -61,16 +189,6 @@ def _meanwhile(found: GapExplanation) -> Iterator[Part]:
         for one in found.meanwhile[:_MOST_WORK]
     )
     if rows:
-        yield Heading("What the host's threads did meanwhile")
+        yield parts.Heading("What the host's threads did meanwhile")
         header = ("event", "thread", "time of its own", "share")
-        yield Table(header, rows, frozenset({1}))
-
-
-def _sureness(found: GapExplanation) -> Iterator[Part]:
-    yield Heading("How sure this is")
-    yield Bullets(
-        (
-            f"Confidence: {found.confidence}.",
-            f"Not explained: {percent(found.not_explained_percent)}.",
-        )
-    )
+        yield parts.Table(header, rows, frozenset({1}))

@@ -1,163 +1,270 @@
-"""A whole report as an outline: what Markdown is made of."""
+"""A whole report as an outline: verdict first, then what it rests on.
+
+A section is a function from the document to parts; `SECTIONS` is their order.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
-from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
-from stepscope.report.words.checklist import stage_line
-from stepscope.report.words.findings import (
-    evidence_words,
-    fitting_actions,
-    gain,
-    headline,
-    names,
-    reasons,
-    standing,
+from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, NSIGHT, Remedy
+from stepscope.report.outline.findings import findings, unseen
+from stepscope.report.outline.parts import (
+    Break,
+    Bullets,
+    Code,
+    Heading,
+    Paragraph,
+    Title,
 )
-from stepscope.report.words.hardware import hardware_words
-from stepscope.report.words.names import (
-    CATEGORY_NAMES,
-    STEP_TIME,
-    ms,
-    percent,
-    sentence,
-    time_heading,
-    us,
+from stepscope.report.outline.step_time import hosts, steps, where_time_went
+from stepscope.report.outline.tools import (
+    exchanges,
+    input_pipeline,
+    memories,
+    requests,
+    top_annotations,
+    top_kernels,
+    top_ops,
 )
-from stepscope.report.words.together import together_words
-from stepscope.report.words.valuable import most_valuable
+from stepscope.report.words.checks import most_valuable, together_words
+from stepscope.report.words.names import STEP_TIME, percent, sentence, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from stepscope.advice.finding import Finding
     from stepscope.report.document import Document
+    from stepscope.report.envelope import Device
     from stepscope.report.outline.parts import Outline, Part
 
-_SHOWN: Final = 5
+    #: Heading and parts; no section where there is no part.
+    Section = tuple[str, Callable[[Document], Iterable[Part]]]
+
+_MOST_HOSTS: Final = 4
+#: The cause that only a framework's own tracer can have.
+_OF_FRAMEWORKS: Final = Remedy.FIND_CUPTI
+#: Shares from here on are written as 100 %.
+_ALL: Final = 99.95
+#: What is known for less of the time than this says nothing of a run as a whole.
+_LEAST: Final = 25.0
 
 
-def report_outline(document: Document) -> Outline:
-    """Write the verdict, the three most valuable findings, the checklist and tables."""
+def _header(document: Document) -> Iterator[Part]:
     profile = document.profile
-    devices = sorted({one.name or one.type for one in profile.devices})
-    facts = [*profile.hosts, *devices]
-    return (
-        Heading(profile.run, 1),
-        Paragraph(" · ".join(facts)),
-        *(
-            Paragraph(f"{sentence(one.message)} {one.remedy or ''}".strip())
-            for one in document.quality
-            if one.severity == "error"
-        ),
-        Paragraph(document.headline.text, strong=True),
-        *_context(document),
-        *_valuable(document),
-        *_time(document),
-        *_checks(document),
-        *_tops(document),
+    named = ", ".join(profile.hosts[:_MOST_HOSTS])
+    count = len(profile.hosts)
+    more = f" and {count - _MOST_HOSTS} more" if count > _MOST_HOSTS else ""
+    hosts = f"host {named}" if count == 1 else f"{count} hosts: {named}{more}"
+    facts = " · ".join(filter(None, (hosts, _rank(document), _devices(document))))
+    yield Title(profile.run)
+    yield Paragraph(facts, role="dim", indent=0)
+
+
+def _rank(document: Document) -> str:
+    """Return which processes of a larger run these are; empty where they are all."""
+    profile = document.profile
+    if profile.processes is None or profile.processes <= len(profile.hosts):
+        return ""
+    ranks = [profile.ranks[host] for host in profile.hosts if host in profile.ranks]
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} of {profile.processes}"
+    return f"{len(profile.hosts)} of {profile.processes} ranks"
+
+
+def _devices(document: Document) -> str:
+    devices = document.profile.devices
+    used = [device for device in devices if device.activities]
+    if document.not_understood is not None and not used:
+        return "device not understood"
+    if not devices:
+        unknown = document.silent_device is not None or _has_no_timeline(document)
+        return "devices not recorded" if unknown else "CPU only"
+    kinds = Counter(_kind(device, document) for device in used or devices)
+    text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    silent = document.silent_device is not None or document.not_understood is not None
+    if not used and not silent and not _has_no_timeline(document):
+        return f"CPU only; not used: {text}"
+    idle = len(devices) - len(used)
+    # Each process lists all devices of its machine, also those of other processes.
+    shared = document.profile.processes is not None and document.profile.processes > 1
+    if not used or not idle or shared:
+        return text
+    return f"{text}; {idle} more without recorded work"
+
+
+def _kind(device: Device, document: Document) -> str:
+    capability = device.compute_capability
+    kind = _device_name(device, document)
+    return f"{kind}, compute capability {capability}" if capability else kind
+
+
+def _damage(document: Document) -> Iterator[Part]:
+    for doubt in document.quality:
+        if doubt.severity == "error":
+            host = "" if doubt.host is None else f"{doubt.host}: "
+            remedy = f" {doubt.remedy}" if doubt.remedy else ""
+            text = f"! {host}{sentence(doubt.message)}{remedy}"
+            yield Paragraph(text, role="bad", indent=0)
+
+
+def _silent_device(document: Document) -> Iterator[Part]:
+    """Say that a device was used whose work was not recorded, and what to do."""
+    unknown = document.not_understood
+    if unknown is not None:
+        text = "! The work of a device is not understood."
+        yield Paragraph(text, role="bad", indent=0)
+        yield Paragraph(f"{unknown.reason} {unknown.remedy}")
+        return
+    sign = document.silent_device
+    if sign is None:
+        return
+    used = f"The program used a device ({sign}), but no kernel was recorded: what "
+    if document.device_in_doubt:
+        used = (
+            f"A device is there ({sign}), and no recorded call gave it work: it may "
+            "have had none in that time. If the program used it, what "
+        )
+    text = "! The device's work is not in this profile."
+    yield Paragraph(text, role="bad", indent=0)
+    yield Paragraph(
+        f"{used}follows is the host's side only. Usual causes, and what to do:"
     )
+    why = document.kernels
+    by_nsight = document.recorder == NSIGHT
+    if by_nsight and isinstance(why, Unavailable):
+        # Nsight Systems may not have been told to record it.
+        yield Bullets((why.remedy,))
+    for remedy in CAUSES_OF_SILENT_DEVICES:
+        if not by_nsight or remedy != _OF_FRAMEWORKS:
+            yield Bullets((remedy,))
+            yield from map(Code, remedy.commands)
 
 
-def _context(document: Document) -> Iterator[Part]:
-    text = hardware_words(document)
-    if text is not None:
-        yield Paragraph(text)
-
-
-def _valuable(document: Document) -> Iterator[Part]:
+def _verdict(document: Document) -> Iterator[Part]:
+    """Write the headline, the hardware, and the three most valuable findings."""
+    yield Paragraph(document.headline.text, strong=True)
+    context = hardware_words(document)
+    if context is not None:
+        yield Paragraph(context, role="dim", indent=0)
     told = most_valuable(
         document.findings,
         first=document.headline.finding,
         frameworks=document.frameworks,
     )
-    if told:
-        yield Heading("Most valuable")
-        yield Bullets(
-            tuple(f"{one.text} ({one.finding})" for one in told), numbered=True
-        )
-        joint = together_words(document.together)
-        if joint is not None:
-            yield Paragraph(joint)
+    for one in told:
+        yield Paragraph(f"{one.label} ({one.finding}): {one.text}", indent=0)
+    joint = together_words(document.together)
+    if told and joint is not None:
+        yield Paragraph(joint, indent=0)
+    unsure = sum(one.status == "cannot_tell" for one in document.findings)
+    if unsure and not told and not document.is_plain:
+        count = "One check" if unsure == 1 else f"{unsure} checks"
+        yield Paragraph(f"{count} could not tell.", indent=0)
 
 
-def _time(document: Document) -> Iterator[Part]:
-    overview = document.overview
-    if isinstance(overview, Unavailable):
-        yield Heading(STEP_TIME)
-        yield Paragraph(f"{overview.reason} {overview.remedy}")
-        return
-    yield Heading(time_heading(overview.window))
-    times = overview.step_time_ms
-    if times.mean is not None and times.median is not None:
-        yield Paragraph(
-            f"{overview.step_count} steps, mean {ms(times.mean)}, median "
-            f"{ms(times.median)}."
-        )
-    rows = tuple(
-        (CATEGORY_NAMES[name], ms(time), percent(share))
-        for name, time in overview.breakdown_ms.items()
-        if (share := overview.breakdown_percent.get(name)) and time
+def _device_name(device: Device, document: Document) -> str:
+    if device.name is not None:
+        return device.name
+    known = (
+        ()
+        if isinstance(document.overview, Unavailable)
+        else document.overview.environment.devices
     )
-    if rows:
-        of = "time of a step" if overview.window == "steps" else "recorded time"
-        yield Table(("category", of, "share"), rows)
+    place = device.host, device.device
+    types = (one.type for one in known if (one.host, one.device) == place)
+    return next(types, None) or device.type
 
 
-def _checks(document: Document) -> Iterator[Part]:
-    yield Heading("Checklist")
-    lines = []
-    for stage in document.checklist:
-        text = stage_line(stage, document.findings)
-        lines.append(text)
-    yield Bullets(tuple(lines))
-    for one in document.findings:
-        if one.status == "fail":
-            yield from _failing(one, document)
-
-
-def _failing(finding: Finding, document: Document) -> Iterator[Part]:
-    yield Heading(f"{finding.id}: {finding.title}", 3)
-    yield Paragraph(headline(finding))
-    told = [
-        f"{label}: {text}"
-        for label, text in (
-            ("From", reasons(finding)),
-            ("By name", names(finding)),
-            ("Gain", gain(finding)),
-            ("Basis", standing(finding)),
+def hardware_words(document: Document) -> str | None:
+    """Write on what a run ran, and how much of it was used; None where unknown."""
+    found = document.hardware
+    used = [one for one in document.profile.devices if one.activities]
+    kinds = Counter(_device_name(one, document) for one in used)
+    parts = [f"{count} × {kind}" for kind, count in kinds.items()]
+    if found.cores is not None:
+        parts.append(f"{found.cores} {'core' if found.cores == 1 else 'cores'}")
+    covered = found.peak_covered_percent
+    if found.peak_percent is not None and covered is not None and covered >= _LEAST:
+        whose = "its" if len(used) == 1 else "their"
+        known = "" if covered >= _ALL else f", known for {percent(covered)} of the time"
+        parts.append(
+            f"{whose} kernels reach {percent(found.peak_percent)} of the peak of the "
+            f"units that they use{known}"
         )
-        if text
-    ]
-    told += [f"See {evidence_words(one)}" for one in finding.evidence]
-    yield Bullets(tuple(told))
-    for action in fitting_actions(finding, document.frameworks):
-        yield Paragraph(f"Do: {action.text}")
-        yield from (Code(text) for text in (action.code, action.env) if text)
+    # The devices alone stand in the head of the page already.
+    if len(parts) == len(kinds):
+        return None
+    return f"On {', '.join(parts)}."
 
 
-def _tops(document: Document) -> Iterator[Part]:
-    for result, title, name, time in (
-        (document.ops, "Top ops", "name", "total_self_time_us"),
-        (document.kernels, "Top kernels", "kernel_name", "total_us"),
-    ):
-        if isinstance(result, Unavailable):
-            continue
-        rows = result.rows
-        if name == "name":
-            on_device = rows.filter(pl.col("host_or_device") == "Device")
-            rows = on_device if len(on_device) else rows
-        top = rows.sort(time, descending=True).head(_SHOWN)
-        if len(top):
-            yield Heading(title)
-            yield Table(
-                (title.removeprefix("Top ").removesuffix("s"), "runs", "time"),
-                tuple(
-                    (row[0], f"{row[1]:,}", us(row[2]))
-                    for row in top.select(name, "occurrences", time).iter_rows()
-                ),
-            )
+#: The verdict and what it is about: the report in short.
+FIRST_SECTIONS: Final[tuple[Section, ...]] = (
+    ("", _header),
+    ("", _damage),
+    ("", _silent_device),
+    ("", _verdict),
+    (STEP_TIME, where_time_went),
+)
+SECTIONS: Final[tuple[Section, ...]] = (
+    *FIRST_SECTIONS,
+    ("Steps", steps),
+    ("Hosts", hosts),
+    ("Findings", findings),
+    ("Input", input_pipeline),
+    ("Requests", requests),
+    ("Memory", memories),
+    ("Collectives", exchanges),
+    ("Top ops", top_ops),
+    ("Top kernels", top_kernels),
+    ("Time per annotation", top_annotations),
+    ("What could not be seen", unseen),
+)
+#: Sections that a file without any times would fill with one and the same reason.
+_OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
+
+
+def report_outline(
+    document: Document, *, sections: tuple[Section, ...] = SECTIONS
+) -> Outline:
+    """Return the sections that are not empty, one after the other."""
+    if _is_empty(document):
+        sections = FIRST_SECTIONS
+    elif _has_no_timeline(document):
+        sections = tuple(one for one in sections if one[0] not in _OF_TIMES)
+    outline: list[Part] = []
+    for heading, section in sections:
+        body = tuple(section(document))
+        if body and heading:
+            outline.append(Heading(_named(heading, document)))
+        elif body and outline:
+            outline.append(Break())
+        outline += body
+    return tuple(outline)
+
+
+def _is_empty(document: Document) -> bool:
+    """Return whether one reason is why no check can tell and no page shows anything."""
+    first, *others = document.findings or (None,)
+    return (
+        first is not None
+        and first.status == "cannot_tell"
+        and all(one.unavailable == first.unavailable for one in others)
+        and isinstance(document.overview, Unavailable)
+        and isinstance(document.memory, Unavailable)
+    )
+
+
+def _has_no_timeline(document: Document) -> bool:
+    """Return whether the format holds memory, and no time of a host or a device."""
+    overview = document.overview
+    return isinstance(overview, Unavailable) and overview.code == "FORMAT"
+
+
+def _named(heading: str, document: Document) -> str:
+    """Return the heading of a section, where it is about time by what that is of."""
+    overview = document.overview
+    if heading != STEP_TIME or isinstance(overview, Unavailable):
+        return heading
+    return time_heading(overview.window)

@@ -1,24 +1,33 @@
-"""A view of the model on the screen: a tree, the costly nodes of it first."""
+"""Views of the model, and a named range looked at closely, as pages of text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.page import Piece, line, plain_text, table, wrapped
+import polars as pl
+
+from stepscope.report.outline import as_text
+from stepscope.report.outline.cells import (
+    UNKNOWN,
+    count_cell,
+    known,
+    reason_parts,
+    table_of_rows,
+    text_cell,
+    us_cell,
+)
+from stepscope.report.outline.parts import Break, Heading, Paragraph, Table
 from stepscope.report.to_table import MOST_ROWS
 from stepscope.report.words.names import us
-from stepscope.report.words.reasons import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    import polars as pl
-
-    from stepscope.analysis.model_views import ModelViewsResult
-    from stepscope.report.page import Align, Line
+    from stepscope.analysis.model_views import AnnotationDetailResult, ModelViewsResult
+    from stepscope.report.outline.cells import TableColumn
+    from stepscope.report.outline.parts import Part
     from stepscope.unavailable import Missing
 
-_UNKNOWN: Final = "–"
 _INDENT: Final = "  "
 #: Column → its heading on the screen.
 _HEADINGS: Final = {
@@ -76,7 +85,7 @@ _ALL_PERCENT: Final = 99.95
 _NARROWEST: Final = 24
 
 
-def render(
+def render_view(
     result: ModelViewsResult,
     *,
     view: str,
@@ -93,24 +102,29 @@ def render(
         others: Names of the result's other tables.
         width: Number of characters in a line.
     """
+    outline = tuple(_page(result, view, title, others))
+    return as_text.render_page(outline, width=max(width, _NARROWEST))
+
+
+def _page(
+    result: ModelViewsResult, view: str, title: str, others: Sequence[str]
+) -> Iterator[Part]:
     rows: pl.DataFrame = getattr(result, view)
     shown = _costliest(rows)
-    known = _OF_LINES if view == _LINES else _HEADINGS
-    columns = [name for name in known if _tells(rows, name, view)]
+    headings = _OF_LINES if view == _LINES else _HEADINGS
+    columns = [name for name in headings if _tells(rows, name, view)]
     numbers = [[_cell(name, value) for value in shown[name]] for name in columns]
-    headings = [view, *(known[name] for name in columns)]
-    align: list[Align] = ["<", *("<" if it == "type" else ">" for it in columns)]
-    lines = [line(Piece(title, "heading")), line()]
-    lines += table(
-        headings,
-        list(zip(_labels(shown, view), *numbers, strict=True)),
-        align=align,
-        width=max(width, _NARROWEST),
-        stretch=0,
+    types = (place for place, name in enumerate(columns, 1) if name == "type")
+    yield Paragraph(title, role="heading", indent=0)
+    yield Break()
+    yield Table(
+        (view, *(headings[name] for name in columns)),
+        tuple(zip(_labels(shown, view), *numbers, strict=True)),
+        left=frozenset({0, *types}),
     )
-    lines += _notes(result, rows, view=view, others=others, width=width)
-    lines += reasons(_about(result, view), width)
-    return plain_text(lines)
+    yield Break()
+    yield from map(Paragraph, _notes(result, rows, view=view, others=others))
+    yield from reason_parts(_about(result, view))
 
 
 def _costliest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -150,11 +164,11 @@ def _labels(rows: pl.DataFrame, view: str) -> list[str]:
 
 def _cell(name: str, value: float | str | None) -> str:
     if value is None:
-        return _UNKNOWN
+        return UNKNOWN
     if isinstance(value, str):
         return value
     if name in _TIMES:
-        return us(value) if value else "0"
+        return us_cell(value)
     if name == "percent":
         return f"{value:.1f}"
     if name in _LARGE:
@@ -177,8 +191,7 @@ def _notes(
     *,
     view: str,
     others: Sequence[str],
-    width: int,
-) -> list[Line]:
+) -> list[str]:
     notes = []
     if not rows.height:
         notes.append("No node is left by these options.")
@@ -202,9 +215,7 @@ def _notes(
     if view == _RANGES:
         notes += _about_ranges(result)
     left = [name for name in others if name != view]
-    notes.append(f"More views and tables (--table NAME): {', '.join(left)}.")
-    found = [piece for note in notes for piece in wrapped(note, width, indent=2)]
-    return [line(), *found]
+    return [*notes, f"More views and tables (--table NAME): {', '.join(left)}."]
 
 
 def _about_lines(rows: pl.DataFrame) -> list[str]:
@@ -226,7 +237,6 @@ def _about_ranges(result: ModelViewsResult) -> list[str]:
 
 
 def _about(result: ModelViewsResult, view: str) -> list[Missing]:
-    """Return what is missing in this view and in the result as a whole."""
     others = _OF_VIEWS - {view}
     fields = [(one, one.field.split(".")[0]) for one in result.missing]
     return [
@@ -234,3 +244,114 @@ def _about(result: ModelViewsResult, view: str) -> list[Missing]:
         for one, field in fields
         if field not in others and (field != _OUTSIDE or view == _RANGES)
     ]
+
+
+#: Rows that the page shows of each table.
+_SHOWN: Final = 10
+_OF_ANNOTATION: Final = frozenset(
+    {"annotation", "detail", "hosts", "unannotated_device_us"}
+)
+_OF_TREE: Final[tuple[TableColumn, ...]] = (
+    ("annotation", "name", text_cell),
+    ("calls", "occurrences", count_cell),
+    ("host", "total_us", us_cell),
+    ("self", "self_us", us_cell),
+    ("device", "total_device_us", us_cell),
+)
+_CALLS: Final[tuple[TableColumn, ...]] = (
+    ("thread", "thread", text_cell),
+    ("step", "step", known(str)),
+    ("began", "start_ms", "{:,.3f} ms".format),
+    ("host", "host_us", us_cell),
+    ("device", "device_us", us_cell),
+)
+_BY_STEP: Final[tuple[TableColumn, ...]] = (
+    ("step", "step", str),
+    ("calls", "occurrences", count_cell),
+    ("host", "host_us", us_cell),
+    ("device", "device_us", us_cell),
+)
+_OPS_INSIDE: Final[tuple[TableColumn, ...]] = (
+    ("op", "name", text_cell),
+    ("runs", "occurrences", count_cell),
+    ("self time", "host_self_us", us_cell),
+)
+_KERNELS: Final[tuple[TableColumn, ...]] = (
+    ("kernel or copy", "name", text_cell),
+    ("runs", "occurrences", count_cell),
+    ("total", "total_us", us_cell),
+)
+
+
+def render_annotation(
+    result: AnnotationDetailResult, *, title: str, others: Sequence[str], width: int
+) -> str:
+    """Write the time of one annotation, its calls, its steps and what it holds.
+
+    Args:
+        result: The views, with the annotation.
+        title: Tool, run and hosts.
+        others: Names of the tables that can be shown or exported whole.
+        width: Number of characters in a line.
+    """
+    outline = tuple(_annotation_page(result, title, others))
+    return as_text.render_page(outline, width=max(width, _NARROWEST))
+
+
+def _annotation_page(
+    result: AnnotationDetailResult, title: str, others: Sequence[str]
+) -> Iterator[Part]:
+    detail = result.detail
+    yield Paragraph(title, strong=True)
+    yield Paragraph(f"annotation {detail.name}", role="heading", indent=0)
+    yield from _calls_of_annotation(result)
+    tree = result.annotation
+    if not {"occurrences", "total_us", "total_device_us"} <= set(tree.columns):
+        tree = tree.clear()
+    for heading, rows, columns in (
+        ("In the tree of annotations", _indented(tree), _OF_TREE),
+        ("Calls", detail.calls, _CALLS),
+        ("By step", detail.by_step, _BY_STEP),
+        ("Ops inside, on its thread", detail.ops, _OPS_INSIDE),
+        ("What it launched", detail.kernels, _KERNELS),
+    ):
+        if rows is not None and not rows.is_empty():
+            yield Heading(heading)
+            yield table_of_rows(rows.head(_SHOWN), columns)
+    yield Break()
+    names = [name for name in others if name.startswith("detail.")]
+    yield Paragraph(
+        f"Whole tables (--table NAME): {', '.join(['annotation', *names])}."
+    )
+    own = [one for one in result.missing if one.field.split(".")[0] in _OF_ANNOTATION]
+    yield from reason_parts(own)
+
+
+def _indented(tree: pl.DataFrame) -> pl.DataFrame:
+    depths = tree["depth"] - 1
+    names = [
+        _INDENT * depth + name for depth, name in zip(depths, tree["name"], strict=True)
+    ]
+    return tree.with_columns(pl.Series("name", names, pl.String))
+
+
+def _calls_of_annotation(result: AnnotationDetailResult) -> Iterator[Part]:
+    detail = result.detail
+    if not detail.call_count:
+        yield Paragraph("No call in these steps.")
+        return
+    longest = detail.calls.row(0, named=True)
+    where = "" if longest["step"] is None else f", in step {longest['step']}"
+    plural = "s" if detail.call_count != 1 else ""
+    yield Paragraph(
+        f"{detail.call_count:,} call{plural}, {us(detail.host_us)} on the host; the "
+        f"longest took {us(longest['host_us'])} (at {longest['start_ms']:,.3f} ms"
+        f"{where})"
+    )
+    if detail.device_us is None or detail.launches is None:
+        return
+    count = f"{detail.launches:,} launch{'es' if detail.launches != 1 else ''}"
+    yield Paragraph(
+        f"{count} inside put {us(detail.device_us)} of work on devices; work that "
+        "another thread launched is not in it"
+    )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.page import Piece, line, plain_text, table, wrapped
+from stepscope.report.outline import as_text
+from stepscope.report.outline.cells import UNKNOWN, ms_cell, reason_parts
+from stepscope.report.outline.parts import Break, Paragraph, Table
 from stepscope.report.to_table import MOST_ROWS
-from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, ms, percent, us
+from stepscope.report.words.names import CATEGORY_NAMES, CLOCK_WORDS, percent, us
 from stepscope.report.words.pages import slowest_words, worker_name
-from stepscope.report.words.reasons import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.analysis.pod_viewer import PodViewerResult
-    from stepscope.analysis.pod_viewer.workers import WorkerSummary
-    from stepscope.report.page import Align, Line
+    from stepscope.analysis.pod_viewer.result import WorkerSummary
+    from stepscope.report.outline.parts import Part
     from stepscope.unavailable import Missing
 
-_UNKNOWN: Final = "–"
 #: Field of a worker → heading of its column; a column that is null for all workers is
 #: left out.
 _COLUMNS: Final = {
@@ -61,27 +61,36 @@ def render(
         others: Names of the tables that can be shown or exported whole.
         width: Number of characters in a line.
     """
-    lines = [line(Piece(title, "title")), line()]
+    outline = tuple(_page(result, title, doubts, others))
+    return as_text.render_page(outline, width=width)
+
+
+def _page(
+    result: PodViewerResult, title: str, doubts: Sequence[str], others: Sequence[str]
+) -> Iterator[Part]:
+    yield Paragraph(title, strong=True)
+    yield Break()
     for message in (*doubts, *(note.message for note in result.quality)):
-        lines += wrapped(message, width, indent=2, role="warn")
-    lines += _slowest(result, width)
-    lines += wrapped(_clocks(result), width, indent=2)
-    for section in (_workers, _breakdown):
-        lines += [line(), *section(result.workers[:MOST_ROWS], width)]
-    lines += [line(), *_left_out(result, others, width)]
-    return plain_text([*lines, *reasons(_of_the_page(result), width)])
+        yield Paragraph(message, role="warn")
+    yield from _slowest(result)
+    yield Paragraph(_clocks(result))
+    yield Break()
+    yield _workers(result.workers[:MOST_ROWS])
+    # Two tables are a blank line apart.
+    yield _breakdown(result.workers[:MOST_ROWS])
+    yield Break()
+    yield Paragraph(_left_out(result, others))
+    yield from reason_parts(_of_the_page(result))
 
 
-def _slowest(result: PodViewerResult, width: int) -> list[Line]:
+def _slowest(result: PodViewerResult) -> Iterator[Part]:
     head, because = slowest_words(result)
-    if result.slowest is None:
+    if result.slowest is not None:
+        yield Paragraph(head, role="heading")
+        yield Paragraph(because)
+    elif head not in {note.message for note in result.quality}:
         # The doubts above may say so already.
-        said = head in {note.message for note in result.quality}
-        return [] if said else wrapped(head, width, indent=2)
-    return [
-        *wrapped(head, width, indent=2, role="heading"),
-        *wrapped(because, width, indent=2),
-    ]
+        yield Paragraph(head)
 
 
 def _clocks(result: PodViewerResult) -> str:
@@ -98,7 +107,7 @@ def _clocks(result: PodViewerResult) -> str:
     )
 
 
-def _workers(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
+def _workers(workers: Sequence[WorkerSummary]) -> Table:
     fields = [
         field
         for field in _COLUMNS
@@ -106,48 +115,43 @@ def _workers(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
     ]
     if not any(one.collective_untold_ms for one in workers):
         fields = [field for field in fields if field != "collective_untold_ms"]
-    body = [
+    rows = tuple(
         (
             worker_name(one.host, one.device),
-            *(_time(getattr(one, field)) for field in fields),
+            *(ms_cell(getattr(one, field)) for field in fields),
             CATEGORY_NAMES[one.bottleneck],
         )
         for one in workers
-    ]
-    numbers: list[Align] = [">"] * len(fields)
-    align: Sequence[Align] = ("<", *numbers, "<")
+    )
     header = ("worker", *(_COLUMNS[field] for field in fields), "largest category")
-    return table(header, body, align=align, width=width, stretch=0)
+    return Table(header, rows, left=frozenset({0, len(header) - 1}))
 
 
-def _breakdown(workers: Sequence[WorkerSummary], width: int) -> list[Line]:
+def _breakdown(workers: Sequence[WorkerSummary]) -> Table:
     """Write the categories that hold time, side by side, in percent of the step."""
     shown = [
         category
         for category in _SHORT
         if any(one.breakdown_ms.get(category) for one in workers)
     ]
-    body = [
+    rows = tuple(
         (
             worker_name(one.host, one.device),
             *(_share(one, category) for category in shown),
         )
         for one in workers
-    ]
-    numbers: list[Align] = [">"] * len(shown)
-    align: Sequence[Align] = ("<", *numbers)
-    header = ("% of the step", *(_SHORT[category] for category in shown))
-    return table(header, body, align=align, width=width, stretch=0)
+    )
+    return Table(("% of the step", *(_SHORT[one] for one in shown)), rows)
 
 
 def _share(worker: WorkerSummary, category: str) -> str:
     part = worker.breakdown_ms.get(category)
     if part is None or not worker.total_ms:
-        return _UNKNOWN
+        return UNKNOWN
     return percent(100.0 * part / worker.total_ms).removesuffix(" %")
 
 
-def _left_out(result: PodViewerResult, others: Sequence[str], width: int) -> list[Line]:
+def _left_out(result: PodViewerResult, others: Sequence[str]) -> str:
     notes = ["Times are means of a step."]
     if len(result.workers) > MOST_ROWS:
         notes.append(
@@ -155,7 +159,7 @@ def _left_out(result: PodViewerResult, others: Sequence[str], width: int) -> lis
             "are not shown; --format csv has all."
         )
     notes.append(f"Whole tables (--table NAME): {', '.join(others)}.")
-    return wrapped(" ".join(notes), width, indent=2)
+    return " ".join(notes)
 
 
 def _of_the_page(result: PodViewerResult) -> list[Missing]:
@@ -163,7 +167,3 @@ def _of_the_page(result: PodViewerResult) -> list[Missing]:
     own = [one for one in result.missing if one.field.startswith("workers")]
     # A worker that is a host has no device: nothing is missing.
     return [one for one in own if one.field != "workers.device"]
-
-
-def _time(value: float | None) -> str:
-    return _UNKNOWN if value is None else ms(value) if value else "0"

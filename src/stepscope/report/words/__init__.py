@@ -1,1 +1,1 @@
-"""Names and sentences of results, and their colours."""
+"""Names and sentences of results."""

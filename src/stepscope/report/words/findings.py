@@ -13,25 +13,19 @@ from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
     listed,
     ms,
+    part_words,
     percent,
     range_ms,
     us,
 )
-from stepscope.report.words.parts import part_words
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from stepscope.advice.finding import (
-        Action,
-        Evidence,
-        Finding,
-        Part,
-        Pattern,
-        Saving,
-    )
+    from stepscope.advice.finding import Action, Finding, Pattern
     from stepscope.advice.item import Words
+    from stepscope.derive.facts.evidence import Evidence, Part, Saving
     from stepscope.thresholds import Threshold
 
 _SEVERITIES: Final = {"critical": 0, "warn": 1, "info": 2}
@@ -252,7 +246,6 @@ def _subject(part: Part) -> str:
 
 
 def _bare(part: Part) -> Part:
-    """Return a part without what most of it is."""
     return part if part.lines else msgspec.structs.replace(part, detail=None)
 
 

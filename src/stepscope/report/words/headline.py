@@ -1,20 +1,25 @@
-"""The first sentence of a report, made from what the advice puts first."""
+"""The first sentence of a report: from the advice, or else of memory or of kernels."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.advice.words import OWNER_WORDS
+import polars as pl
+
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.patterns import Pattern
+from stepscope.report.page import cut_middle
 from stepscope.report.words.findings import lead_sentence, of_recording
-from stepscope.report.words.names import percent, plain_name
-from stepscope.report.words.parts import part_words
+from stepscope.report.words.names import part_words, percent, plain_name
+from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.advice.headline import Lead
+    from stepscope.analysis.memory_profile import MemoryProfileResult
 
 #: What distinguishes one node of a graph from another of the same op.
 _NUMBER: Final = Pattern(r"_\d+$")
@@ -93,3 +98,96 @@ def _names(lead: Lead) -> str:
     if caller is not None and caller.function != largest.function:
         return f", mostly in {part_words(caller)}: the largest part is {name} ({size})"
     return f", the largest part of it {name} ({size})"
+
+
+#: A line with less says nothing of a memory of which most is of no known line.
+_LEAST_PERCENT: Final = 10.0
+#: What the code of a compiled program is called among what a memory holds.
+_CODE: Final = "executable"
+
+
+def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
+    """Write how full a memory became, and which line of the program holds most then.
+
+    Returns:
+        None where no use of any memory is known.
+    """
+    if isinstance(result, Unavailable):
+        return None
+    known = result.rows.drop_nulls("peak_bytes").sort("peak_bytes", descending=True)
+    if known.is_empty():
+        return None
+    every = known.rows(named=True)
+    programs = {it["memory_id"] for it in every if _is_code(result, it["memory_id"])}
+    # What a program keeps comes before the code of its programs.
+    fullest = min(every, key=lambda it: it["memory_id"] in programs)
+    name = fullest["memory_id"]
+    memory, size = result.memories[name], bytes_text(fullest["peak_bytes"])
+    what = "programs compiled for" if name in programs else "tensors of"
+    peak = f"The memory {name} peaks at {size}"
+    if memory.level == "one_instant":
+        peak = f"The memory {name} held {size} when the profile was saved"
+    held = memory.lines
+    lines = held.drop_nulls("source")
+    if lines.is_empty():
+        return f"{peak}."
+    most = lines.row(0, named=True)
+    share = most["share_percent"]
+    unknown = held.filter(held["source"].is_null())
+    nameless = float(unknown["share_percent"].sum())
+    if share is not None and share < min(_LEAST_PERCENT, nameless):
+        return f"{peak}; of {percent(nameless)} of it no line of the program is known."
+    of_it = "" if share is None else f" ({percent(share)})"
+    size = bytes_text(most["allocation_bytes"])
+    # What no line is known of may be the larger part.
+    more = nameless > (share or 0.0)
+    rest = f", and {percent(nameless)} of no known line" if more else ""
+    return f"{peak}; {size} of it{of_it} in {what} {most['source']}{rest}."
+
+
+def _is_code(result: MemoryProfileResult, name: str) -> bool:
+    return set(result.memories[name].breakdown["region_type"].to_list()) == {_CODE}
+
+
+#: Names of kernels may fill a page.
+_LONGEST_NAME: Final = 60
+
+
+def measured_sentence(tables: Sequence[pl.DataFrame | Unavailable]) -> str | None:
+    """Write which kernel takes most of the measured time, and what bounds its longest.
+
+    Args:
+        tables: The table `kernel_metrics` of each host.
+
+    Returns:
+        None where no duration was measured.
+    """
+    known = [one for one in tables if not isinstance(one, Unavailable)]
+    rows = pl.concat(known).filter(pl.col("duration_ps") > 0) if known else None
+    if rows is None or rows.is_empty():
+        return None
+    whole = int(rows["duration_ps"].sum())
+    by_name = rows.group_by("kernel_name", maintain_order=True).agg(
+        pl.len(), pl.col("duration_ps").sum()
+    )
+    most = by_name.sort("duration_ps", descending=True).row(0, named=True)
+    name = most["kernel_name"]
+    mine = rows.filter(pl.col("kernel_name") == name)
+    longest = mine.sort("duration_ps", descending=True).row(0, named=True)
+    which = "it" if len(mine) == 1 else "the longest launch of it"
+    told = "" if len(mine) == 1 else f" ({duration_text(longest['duration_ps'])})"
+    reached = [
+        f"{percent(value)} of the peak of {what}"
+        for column, what in (
+            ("compute_percent", "computing"),
+            ("memory_percent", "the memory"),
+        )
+        if (value := longest[column]) is not None
+    ]
+    so = f"; {which}{told} reaches {' and '.join(reached)}" if reached else ""
+    launches = f"{rows.height:,} {'launch' if rows.height == 1 else 'launches'}"
+    return (
+        f"Of the {duration_text(whole)} of {launches} that were "
+        f"measured, {percent(100 * most['duration_ps'] / whole)} are of "
+        f"{cut_middle(plain_name(name), _LONGEST_NAME)}{so}."
+    )

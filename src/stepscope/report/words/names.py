@@ -10,6 +10,8 @@ from stepscope.units import PS_PER_MS, PS_PER_US, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.derive.facts.evidence import Part
+
 #: The ten categories in display order (docs/glossary.md#the-ten-categories).
 CATEGORY_NAMES: Final = {
     "compilation": "Compilation",
@@ -201,3 +203,26 @@ _RECORDED_TIME: Final = "Where the recorded time went"
 def time_heading(window: str) -> str:
     """Return the heading of a breakdown: of the steps, or of all that was recorded."""
     return STEP_TIME if window == "steps" else _RECORDED_TIME
+
+
+def part_words(part: Part) -> str:
+    """Write a name with its file and line."""
+    name = f"`{part.name}`" if part.function is not None else plain_name(part.name)
+    if part.name == MODULE:
+        name = "the top level"
+    if part.file is not None:
+        place = part.file.replace("\\", "/").rpartition("/")[2]
+        # Where a module begins says nothing of one of its variables.
+        is_variable = part.function == MODULE != part.name
+        at = "" if part.line is None or is_variable else f":{part.line}"
+        if part.lines is not None:
+            first, last = part.lines
+            at = f", line {first}" if first == last else f", lines {first} to {last}"
+            at += "" if part.detail is None else f", mostly {part.detail}"
+        name += f" ({place}{at})"
+    if part.function is not None and part.lines is None and part.detail is not None:
+        is_line = part.detail.startswith("line ")
+        name += f", most of it in {part.detail if is_line else f'`{part.detail}`'}"
+    if part.thread is not None:
+        name += f" on thread `{part.thread}`"
+    return name

@@ -1,19 +1,23 @@
-"""The sentences that the pages of some tools show of their result."""
+"""The sentences that the pages of tools show of their result."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.names import CATEGORY_NAMES, ms
+from stepscope.report.words.names import CATEGORY_NAMES, ms, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from stepscope.analysis.inference_profile import InferenceProfileResult
     from stepscope.analysis.pod_viewer import PodViewerResult
     from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+    from stepscope.unavailable import Missing
 
+#: So many fields are named that are null for one reason; `--table missing` has all.
+_MOST_FIELDS: Final = 8
 _BY: Final = {
     "device_work": "Its device works longest",
     "step_time": "Its steps take longest",
@@ -24,6 +28,19 @@ def page_words(tool: str, result: object) -> dict[str, str]:
     """Return the sentences of a result by their place on the page; often none."""
     words = _WORDS.get(tool)
     return {} if words is None else words(result)
+
+
+def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
+    """Write why fields of a result are null, each reason once, with the fields."""
+    fields: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in missing:
+        fields[one.reason, one.remedy].append(one.field)
+    for (reason, remedy), names in fields.items():
+        listed = ", ".join(names)
+        if len(names) > _MOST_FIELDS:
+            more = len(names) - _MOST_FIELDS + 1
+            listed = f"{', '.join(names[: _MOST_FIELDS - 1])} and {more} more"
+        yield f"– {listed}: {sentence(reason)} {remedy}"
 
 
 def worker_name(host: str, device: int | None) -> str:

@@ -13,12 +13,14 @@ from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.compare.comparison import compare
 from stepscope.compare.measured import measured
 from stepscope.errors import BadUsage
-from stepscope.report import to_csv, to_json, to_text
+from stepscope.report import to_json
 from stepscope.report.compose import compose, judge
+from stepscope.report.exports import render_csv
+from stepscope.report.outline import as_text
+from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
-from stepscope.report.table_view import arranged
-from stepscope.report.tables import LIMITS, choose, name_of_main, tables
+from stepscope.report.tables import LIMITS, arranged, choose, name_of_main, tables
 from stepscope.report.words.pages import page_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
@@ -155,7 +157,7 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
             f"`stepscope show {asked.of.tool.name} PATH --format csv -o FILE`, or "
             "keep fewer rows by q",
         )
-    return to_csv.render(chosen).encode()
+    return render_csv(chosen).encode()
 
 
 def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
@@ -192,7 +194,8 @@ def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
     document = compose(opened.view(hosts).profile, opened.working)
     if form == "json":
         return to_json.render_document(document)
-    return plain_text(to_text.render(document, width=_TEXT_WIDTH)).encode()
+    lines = as_text.render(report_outline(document), width=_TEXT_WIDTH)
+    return plain_text(lines).encode()
 
 
 def _circumstances(view: View) -> dict[str, Plain]:

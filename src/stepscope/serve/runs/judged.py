@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.advice.checklist import checklist
 from stepscope.advice.registry import RULES
-from stepscope.advice.words import OWNER_WORDS
-from stepscope.analysis.ops.names import op_names
-from stepscope.analysis.steps.located import step_at
+from stepscope.analysis.ops.selection import op_names
+from stepscope.analysis.steps.rows import step_at
 from stepscope.analysis.timeline.located import spot_of
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.compose import judge
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checklist import stage_counts
-from stepscope.report.words.together import together_words
-from stepscope.report.words.valuable import most_valuable
+from stepscope.report.words.checks import most_valuable, stage_counts, together_words
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Evidence, Finding
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.advice.finding import Finding
+    from stepscope.analysis.tools import ProfileWithTools
+    from stepscope.derive.facts.evidence import Evidence
     from stepscope.report.plain import Plain
-    from stepscope.report.words.valuable import Valuable
+    from stepscope.report.words.checks import Valuable
 
 #: Rule → tools that show the numbers it rests on.
 _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
@@ -31,7 +30,7 @@ _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
 def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
     """Return what is said first, what to do, the checklist, and every finding."""
     judged = judge(profile)
-    frameworks = seen(profile)
+    frameworks = profile.of_run(frameworks_used)
     places = _Places(profile)
     by_id = {one.id: one for one in judged.findings}
     valuable = most_valuable(

@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.analysis.tools import find_tool, needs
-from stepscope.derive.frameworks import seen
+from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.envelope import describe, doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.report.envelope import Doubt, Profile
     from stepscope.serve.runs.cache import Working
 
@@ -83,9 +83,9 @@ class Opened:
         """Return the frameworks of these hosts; of all hosts they are remembered."""
         profile = self.view(hosts).profile
         if profile.hosts != self._all.hosts:
-            return seen(profile)
+            return profile.of_run(frameworks_used)
         if self.frameworks is None:
-            self.frameworks = seen(profile)
+            self.frameworks = profile.of_run(frameworks_used)
         return self.frameworks
 
     def result(

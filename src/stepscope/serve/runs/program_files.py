@@ -142,15 +142,13 @@ class ProgramFiles:
             real = path.resolve(strict=True)
         except (OSError, RuntimeError):
             return None
-        if real.suffix != _SUFFIX or not self._holds(real):
+        is_inside = any(real.is_relative_to(root) for root in self._roots)
+        if real.suffix != _SUFFIX or not is_inside:
             return None
         shown = Path(root.name, path.relative_to(root)).as_posix()
         # A name may hold bytes that are not text.
         told = shown.encode("utf-8", "backslashreplace").decode()
         return _Candidate(told, real, path.parts)
-
-    def _holds(self, real: Path) -> bool:
-        return any(real.is_relative_to(root) for root in self._roots)
 
     def _read(self, real: Path) -> tuple[bytes, float]:
         """Return a file's bytes, and when it was changed, in seconds since 1970.

@@ -29,7 +29,7 @@ from stepscope.session import open_found
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from stepscope.analysis.profile import ProfileWithTools
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.serve.runs.source import Source, Stamp
 
 #: Largest number of bytes of kept answers.

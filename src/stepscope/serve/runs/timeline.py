@@ -7,32 +7,33 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import polars as pl
 
-from stepscope.advice.words import OWNER_WORDS
+from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.analysis.timeline import catalogue as catalogues
 from stepscope.analysis.timeline import counters as counting
 from stepscope.analysis.timeline import details as span_details
 from stepscope.analysis.timeline import flows as arrows
-from stepscope.analysis.timeline import instances
 from stepscope.analysis.timeline import search as searching
 from stepscope.analysis.timeline import selection as choosing
 from stepscope.analysis.timeline import tiles as drawing
-from stepscope.analysis.timeline import totals as adding
 from stepscope.analysis.trace_viewer.events import all_spans
-from stepscope.analysis.trace_viewer.processes import host_traces
+from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.report.plain import plain, plain_fields
-from stepscope.report.to_trace_json import write_spans
-from stepscope.report.trace_frames import counter_frame, flow_frame, slice_frame
+from stepscope.report.to_trace_json import (
+    counter_frame,
+    flow_frame,
+    slice_frame,
+    write_spans,
+)
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.profile import ProfileWithTools
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
-    from stepscope.analysis.timeline.instances import Side, SoughtKernel
-    from stepscope.analysis.timeline.search import Direction
+    from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
+    from stepscope.analysis.tools import ProfileWithTools
     from stepscope.report.plain import Plain
-    from stepscope.report.trace_frames import TraceFrame
+    from stepscope.report.to_trace_json import TraceFrame
     from stepscope.serve.runs.opened import Opened
 
 SCHEMA: Final = 1
@@ -254,9 +255,9 @@ def longest(
         _host(opened, host)
     some = hosts or profile.hosts
     if kernel is not None:
-        found = instances.longest_of_kernel(profile, some, kernel)
+        found = searching.longest_of_kernel(profile, some, kernel)
     else:
-        found = instances.longest_of_op(profile, some, op or "", side=side)
+        found = searching.longest_of_op(profile, some, op or "", side=side)
     return _json({"schema": SCHEMA, "found": plain(found)})
 
 
@@ -274,7 +275,7 @@ def flows(
 def totals(opened: Opened, host: str | None, area: Area) -> bytes:
     """Write what an area adds up to."""
     profile, name = _host(opened, host)
-    return _struct(adding.window_totals(profile, name, **area._asdict()))
+    return _struct(choosing.window_totals(profile, name, **area._asdict()))
 
 
 def events(opened: Opened, host: str | None, area: Area, page: Page) -> bytes:

@@ -55,7 +55,6 @@ class Shortening:
                 kind="long_names",
                 severity="warning",
                 count=self._count,
-                scope="file",
                 message=f"{self._count:,} names or texts have more than {LONGEST:,} "
                 f"characters, or all together more than {_TOGETHER:,}; only their "
                 "beginnings are shown.",

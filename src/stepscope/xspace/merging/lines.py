@@ -189,7 +189,7 @@ def _rewritten(
         *stat_ids.columns,
         stat_missing,
     )
-    size = rebase.measure(*arguments, np.empty(0, np.uint8))
+    size = rebase.rewrite(*arguments, np.empty(0, np.uint8))
     if size < 0:
         raise ValueError("an event is malformed")
     out = np.empty(size, np.uint8)

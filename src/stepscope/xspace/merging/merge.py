@@ -63,8 +63,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """One plane of one part."""
-
     data: NDArray[np.uint8]
     begin: int
     end: int
@@ -285,7 +283,6 @@ def _merged(
 
 
 def _repeated_ids(planes: Sequence[_Plane]) -> frozenset[int]:
-    """Ids that several lines of some planes have."""
     counted = Counter(
         head.id
         for plane in planes

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.xspace.fields import Entry, EventMetadata, StatMetadata, StatTag
 from stepscope.xspace.reading.messages import index
+from stepscope.xspace.wire import MalformedMessage, packed, read_varint
 from stepscope.xspace.writing.encode import number_field, sized_field, varint
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _WRAP: Final = 2**64
 _SIZED: Final = 2
-_DOUBLE: Final = 1
+_FIXED_BYTES: Final = {1: 8, 5: 4}
 #: Field with the ids of a type's child types, packed or not.
 _CHILD: Final = 6 << 3
 
@@ -85,7 +86,8 @@ class Names:
         for key, body in latest.items():
             if stat_ids is not None:
                 body = _with_stat_ids(body, *stat_ids)  # noqa: PLW2901 - as it becomes
-            if _has_children(body):
+            # No field of a name's entry is a child in most files.
+            if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _fields(body)):
                 later.append((key, body))
             else:
                 ids[key] = self._id_of(body)
@@ -166,7 +168,7 @@ def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     for tag, raw, _ in _fields(body):
         if tag == EventMetadata.STAT:
             inner = raw[len(varint(tag)) :]
-            _, start = _number(inner, 0)
+            _, start = read_varint(inner, 0)
             out.append(
                 sized_field(
                     tag, rewritten_stat(inner[start:], stat_ids, missing=missing)
@@ -177,11 +179,6 @@ def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     return b"".join(out)
 
 
-def _has_children(body: bytes) -> bool:
-    # A quick look first: no field of a name's entry is a child in most files.
-    return any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _fields(body))
-
-
 def _with_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
     for tag, raw, value in _fields(body):
@@ -190,55 +187,38 @@ def _with_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
             if value in type_ids:
                 out.append(varint(tag) + varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
-            _, at = _number(raw, len(varint(tag)))
-            packed = b""
-            while at < len(raw):
-                value, at = _number(raw, at)  # noqa: PLW2901 - one of several
-                if value in type_ids:
-                    packed += varint(type_ids[value])
-            out.append(sized_field(tag, packed))
+            try:
+                children = packed(memoryview(raw)[len(raw) - value :])
+            except MalformedMessage:
+                children = []
+            known = (type_ids[it] for it in children if it in type_ids)
+            out.append(sized_field(tag, b"".join(map(varint, known))))
         else:
             out.append(raw)
     return b"".join(out)
 
 
 def _fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Tag, bytes with the tag, and value (of numbers) of every field of a message.
+    """Tag, bytes with the tag, and number or length of every field of a message.
 
     What breaks the wire format ends the message, as it does for a reader.
     """
     at = 0
     while at < len(body):
         start = at
-        tag, at = _number(body, at)
-        if at < 0:
+        try:
+            tag, at = read_varint(body, at)
+            value, end = read_varint(body, at) if tag & 7 in (0, _SIZED) else (0, at)
+        except MalformedMessage:
             return
-        value, end = 0, -1
         wire = tag & 7
-        if wire == 0:
-            value, end = _number(body, at)
-        elif wire == _SIZED:
-            size, begin = _number(body, at)
-            end = begin + size if begin >= 0 else -1
-        elif wire == _DOUBLE:
-            end = at + 8
-        else:
-            end = at + 4 if wire == 5 else -1
-        if end < 0 or end > len(body):
+        if wire == _SIZED:
+            end += value
+        elif wire in _FIXED_BYTES:
+            end += _FIXED_BYTES[wire]
+        elif wire:
+            return
+        if end > len(body):
             return
         yield tag, body[start:end], value
         at = end
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a varint and the place after it, which is -1 where it is broken."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            return 0, -1
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value % _WRAP, at
-    return 0, -1

@@ -29,8 +29,12 @@ from stepscope.xspace.reading.catalog import name_lost, read_catalog, read_plane
 from stepscope.xspace.reading.chunks import scan_lines, thread_pool
 from stepscope.xspace.reading.columns import Damage, Lines, Plane, XSpace
 from stepscope.xspace.reading.fill import fill_lines
-from stepscope.xspace.reading.messages import Places
-from stepscope.xspace.reading.outline import found_damage, read_outline, summarised
+from stepscope.xspace.reading.messages import (
+    Places,
+    found_damage,
+    read_outline,
+    summarised,
+)
 from stepscope.xspace.reading.source import (
     forget_pages,
     is_text_damaged,
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.catalog import Catalog
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.fill import Filled
-    from stepscope.xspace.reading.outline import Outline
+    from stepscope.xspace.reading.messages import Outline
 
 _MOST_ROWS: Final = 2**31 - 1
 _AGAIN: Final = "Copy the file again in binary, or capture again."

@@ -123,7 +123,6 @@ def _firsts(event: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int
 
 
 def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
-    """Return by handle the row of the answer for its values, -1 for none."""
     groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
     highest = max((handle for group in groups for handle in group), default=-1)
     slots = np.full(highest + 1, -1, np.int32)

@@ -234,7 +234,7 @@ def encode_events(events: EventColumns, first: int, last: int) -> bytes:
         stats.length[stat_rows],
         stats.texts,
     )
-    size = kernels.measure(*columns, np.empty(0, np.uint8))
+    size = kernels.encode(*columns, np.empty(0, np.uint8))
     if size < 0:
         raise ValueError("the columns of the events do not fit each other")
     out = np.empty(size, np.uint8)

@@ -114,7 +114,6 @@ class XSpaceBuilder:
         return paths
 
     def _parts(self, budget: int) -> list[list[bytes]]:
-        """Return the chunks of each file."""
         self._describe_clock()
         planes = [plane.encoded() for plane in self._planes.values()]
         texts = b"".join(
@@ -166,7 +165,6 @@ class XSpaceBuilder:
 
 
 def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
-    """Yield the chunks of a plane; the pieces of one line become one line again."""
     lines: list[list[bytes]] = []
     for _, group in groupby(pieces, key=lambda piece: piece.line):
         parts = list(group)

@@ -967,7 +967,7 @@ export interface TfDataBottleneckAnalysisResult {
 
 export interface Threshold {
   value: number;
-  unit: string;
+  unit: "percent" | "ps" | "bytes" | "count" | "ratio";
   source: string;
   meaning: string;
 }

@@ -5,24 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.rules.kernels import fuse_runs
+from stepscope.advice.rules.kernels.needless_kernels import (
+    FUSABLE_RUNS,
+    fusable_runs_changes,
+)
 from stepscope.advice.rules.launches import launch_delay, launch_small
-from stepscope.advice.signals.launches.compilations import FIRST_STEPS
-from stepscope.advice.signals.launches.fill import compiled_percent
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replay import replay_signals
-from stepscope.advice.signals.running.memory import memory_signals
+from stepscope.derive.facts.devices.device_fill import compiled_percent
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
+from stepscope.derive.facts.memory_use import memory_signals
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("xla.off")
@@ -68,7 +72,7 @@ def _judged(
     waits = verdict.status == "fail"
     outside = waits and launch_delay.waits_outside_steps(signals, shares)
     late = waits and not outside
-    runs = fuse_runs.evaluate(signals, thresholds) if few else None
+    runs = FUSABLE_RUNS.evaluate(signals, thresholds) if few else None
     if runs is not None and runs.unavailable is not None and not late:
         return _ITEM.cannot_tell(runs.unavailable)
     fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
@@ -77,7 +81,7 @@ def _judged(
     failed = missing and not again
     joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
     # Those findings promise the time.
-    owner = launch_delay.RULE if late else fuse_runs.RULE
+    owner = launch_delay.RULE if late else FUSABLE_RUNS
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if joint >= thresholds.compiling_gain.value else "info",
@@ -122,7 +126,7 @@ def _joint_percent(
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
     compiled = (
         *launch_small.changes(signals, thresholds),
-        *fuse_runs.changes(signals, thresholds),
+        *fusable_runs_changes(signals, thresholds),
     )
     replayed = signals.of(replay_signals).saving(compiled, shares.label)
     if replayed is not None:
@@ -161,7 +165,7 @@ RULE: Final = Rule(
             (
                 *(*OWNED_READS, compiled_percent, memory_signals),
                 set_up_signals,
-                *(*fuse_runs.RULE.reads, *launch_small.RULE.reads),
+                *(*FUSABLE_RUNS.reads, *launch_small.RULE.reads),
                 replay_signals,
             )
         )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Fact, Finding, Part
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     fault_of,
@@ -21,15 +22,15 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launches.compilations import FIRST_STEPS, compile_signals
 from stepscope.advice.verdict import promise_of
+from stepscope.derive.facts.evidence import Fact, Part
+from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.compilations import CompiledFunction
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.hosts.compilations import CompiledFunction
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
     from stepscope.unavailable import Unavailable
 
@@ -76,7 +77,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         parts=(*(_caller(shares) if failed else ()), *_parts(shares, functions)),
         facts=_facts(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
-        actions=_actions(because) if failed else (),
+        actions=_ITEM.actions_for("any", *because) if failed else (),
     )
     if found.saving_ms is None:
         return found
@@ -111,10 +112,6 @@ def _because(
         ("repeats", repeated >= thresholds.variable_shapes.value),
     )
     return tuple(name for name, holds in tests if holds)
-
-
-def _actions(because: tuple[str, ...]) -> tuple[Action, ...]:
-    return _ITEM.actions_for("any", *because)
 
 
 def _parts(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Evidence, Finding, Part
+from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -13,15 +14,14 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.ranges import SHOWN
-from stepscope.advice.signals.several.communication import communication_signals
+from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.evidence import SHOWN, Evidence, Part
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.several.communication import CommunicationSignals
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.exchanges import CommunicationSignals
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("comm.exposed")

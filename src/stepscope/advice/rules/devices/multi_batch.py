@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import CauseShare, Fact, Finding
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launches.fill import fill_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.memory import memory_signals
+from stepscope.derive.facts.devices.device_fill import fill_signals
+from stepscope.derive.facts.evidence import CauseShare, Fact
+from stepscope.derive.facts.memory_use import memory_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.fill import DeviceFill
-    from stepscope.advice.signals.running.memory import MemorySignals, MemoryUse
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.memory_use import MemorySignals, MemoryUse
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.batch")
@@ -127,7 +127,7 @@ def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Cos
         "launching": shares.percent("launch"),
         "between": shares.percent(*_BETWEEN, place="between"),
         "exchanging": shares.percent(*_EXCHANGING),
-        "filling": _unfilled(shares, fill),
+        "filling": (0.0 if fill is None else fill.unfilled_percent(shares)),
     }
     limits = {
         "launching": thresholds.launch_warn,
@@ -143,10 +143,6 @@ def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Cos
         tuple(name for name, share in found.items() if share >= limits[name].value),
         unknown,
     )
-
-
-def _unfilled(shares: StepShares, fill: DeviceFill | None) -> float:
-    return 0.0 if fill is None else fill.unfilled_percent(shares)
 
 
 def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:

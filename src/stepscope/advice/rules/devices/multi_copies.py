@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding, Part, Saving
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.compared import ONE_EACH, hands_on, worker_words
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.several.communication import communication_signals
-from stepscope.advice.signals.several.copies import moved_data
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.exchanges import communication_signals
+from stepscope.derive.facts.devices.moved_data import moved_data
+from stepscope.derive.facts.evidence import Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.several.copies import MovedData
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.devices.moved_data import MovedData
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.copies")

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.loading.service import service_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.several.workers import worker_signals
+from stepscope.advice.worker_comparison import worker_signals
+from stepscope.derive.facts.hosts.pipeline_stages import service_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Severity
-    from stepscope.advice.signals.loading.service import Service
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.hosts.pipeline_stages import Service
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("multi.input")

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part, Saving
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.computing.roofs import op_roofs
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
+from stepscope.derive.facts.devices.kernel_limits import op_roofs
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("op.hot")

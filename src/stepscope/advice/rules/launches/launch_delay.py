@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Fact, Finding
+from stepscope.advice.finding import Action, Finding
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.fitting_actions import traits_of
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -15,21 +17,19 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.signals.launches.queued import queue_signals
-from stepscope.advice.signals.launches.set_up import set_up_signals
-from stepscope.advice.signals.running.annotations import annotation_names
-from stepscope.advice.signals.running.traits import program_traits, traits_of
+from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.program_traits import annotation_names, program_traits
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launch import LaunchSignals
-    from stepscope.advice.signals.launches.set_up import SetUp
-    from stepscope.advice.signals.running.traits import ProgramTraits
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.launching import LaunchSignals
+    from stepscope.derive.facts.devices.set_up import SetUp
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.program_traits import ProgramTraits
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.delay")
@@ -63,7 +63,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if isinstance(launching, Unavailable):
         return _ITEM.cannot_tell(launching)
     if launching.graph_percent >= _GRAPH_SHARE:
-        return _ITEM.cannot_tell(_replayed(launching))
+        return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
     owned = _OPS_TOO if shares.host_ops_lead() else _LAUNCH
     warn = thresholds.launch_warn
     verdict = judge_shares(
@@ -224,10 +224,6 @@ def _queued(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
             late_starts=found.late_starts,
         ),
     )
-
-
-def _replayed(found: LaunchSignals) -> Unavailable:
-    return _ITEM.reason("replayed", graph_percent=found.graph_percent)
 
 
 RULE: Final = Rule(

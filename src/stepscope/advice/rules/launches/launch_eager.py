@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.ops_of_functions import (
     OF_FUNCTION_READS,
     are_of_a_function,
 )
 from stepscope.advice.judging.owned import OWNED_READS
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.launches.eager import eager_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.eager_ops import eager_signals
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.eager import EagerOps
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.hosts.eager_ops import EagerOps
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.eager")

@@ -8,30 +8,32 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part, Severity
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.fitting_actions import fitting
 from stepscope.advice.judging.owned import OWNED_READS
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import NO_KERNELS, device_signals
-from stepscope.advice.signals.launch import launch_signals
-from stepscope.advice.signals.launches.eager import eager_signals
-from stepscope.advice.signals.launches.small import small_kernels, small_ops
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Joined
-from stepscope.advice.signals.running.traits import fitting, program_traits
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.launching import launch_signals
+from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.hosts.eager_ops import eager_signals
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Joined
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.judging.recorded_devices import NO_KERNELS, device_signals
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launch import LaunchSignals
-    from stepscope.advice.signals.launches.small import SmallOps, WorkGroup
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Finding, Severity
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.devices.launching import LaunchSignals
+    from stepscope.derive.facts.devices.small_work import SmallOps, WorkGroup
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("launch.small")
@@ -271,7 +273,6 @@ def _caller(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
     A function that calls most of a step's ops need not call the tiny ones.
 
     Args:
-        shares: The account of the host.
         ways_percent: The time from one tiny op to the next, of all judged steps'.
     """
     own = (

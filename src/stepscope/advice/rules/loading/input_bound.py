@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
@@ -15,28 +16,32 @@ from stepscope.advice.judging.worker_processes import (
     sized,
     worker_processes,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.input import input_decision, input_signals
-from stepscope.advice.signals.loading.loader_calls import loader_calls
-from stepscope.advice.signals.loading.made_elsewhere import made_elsewhere
-from stepscope.advice.signals.loading.own_threads import made_in_own_threads
-from stepscope.advice.signals.loading.pipeline import pipeline_signals
-from stepscope.advice.signals.loading.practices import missing_practices
-from stepscope.advice.signals.loading.python_elements import python_elements
-from stepscope.advice.signals.shares import account_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
+from stepscope.derive.facts.hosts.batch_makers import (
+    loader_calls,
+    made_elsewhere,
+    made_in_own_threads,
+    python_elements,
+)
+from stepscope.derive.facts.hosts.pipeline_stages import (
+    missing_practices,
+    pipeline_signals,
+)
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Fact, Finding, Part
+    from stepscope.advice.finding import Action, Finding
     from stepscope.advice.judging.worker_processes import WorkerProcesses
-    from stepscope.advice.signals.input import InputSignals
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Fact, Part
+    from stepscope.derive.facts.hosts.batch_fetches import InputSignals
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.thresholds import Thresholds
 
@@ -172,7 +177,12 @@ def _judge(
         thresholds=thresholds,
     )
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
-        return msgspec.structs.replace(verdict, unavailable=_fetches_unseen(verdict))
+        return msgspec.structs.replace(
+            verdict,
+            unavailable=_ITEM.reason(
+                "fetches_unseen", resolution_percent=verdict.resolution_percent
+            ),
+        )
     if verdict.causes and verdict.causes[0].cause == "unfed":
         sure = min(verdict.confidence, _CIRCUMSTANTIAL)
         return msgspec.structs.replace(verdict, confidence=sure)
@@ -367,10 +377,6 @@ def _makers(
     time = found.time
     works = time is not None and not time.are_idle and time.most is not None
     return found if works else None
-
-
-def _fetches_unseen(verdict: Verdict) -> Unavailable:
-    return _ITEM.reason("fetches_unseen", resolution_percent=verdict.resolution_percent)
 
 
 RULE: Final = Rule(

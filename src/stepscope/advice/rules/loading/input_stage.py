@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.worker_processes import sized
-from stepscope.advice.rule import Rule
 from stepscope.advice.rules.loading import input_bound
-from stepscope.advice.signals.loading.pipeline import pipeline_signals
-from stepscope.advice.signals.loading.practices import missing_practices
-from stepscope.advice.signals.loading.python_elements import python_elements
-from stepscope.advice.signals.ranges import SHOWN
+from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.hosts.batch_makers import python_elements
+from stepscope.derive.facts.hosts.pipeline_stages import (
+    missing_practices,
+    pipeline_signals,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.advice.signals.loading.pipeline import Stage
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.hosts.pipeline_stages import Stage
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("input.stage")

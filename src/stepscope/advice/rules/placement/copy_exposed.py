@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Evidence, Fact, Finding, Part, Saving
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -15,17 +16,17 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.placement.copies import copy_signals
-from stepscope.advice.signals.replaying.change import Beside
+from stepscope.derive.facts.devices.device_copies import copy_signals
+from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
+from stepscope.derive.facts.replaying.edits import Beside
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.placement.copies import CopyGroup, DeviceCopies
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("copy.exposed")
@@ -59,7 +60,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     failed = verdict.status == "fail"
     because = _because(copies, thresholds) if failed else ()
     causes = {
-        one.cause for one in verdict.causes if _matters(one.share_percent, warn.value)
+        one.cause for one in verdict.causes if (one.share_percent >= warn.value / 2)
     }
     found = owned_finding(
         _ITEM,
@@ -77,10 +78,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=_ITEM.actions_for(*causes, *because) if failed else (),
     )
     return _without_input(found, shares, thresholds)
-
-
-def _matters(share: float, warn: float) -> bool:
-    return share >= warn / 2
 
 
 def _because(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.finite_checks import finite_checks
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.replaying.change import NotAwaited
-from stepscope.derive.judging.recorded_devices import HOST_ONLY
+from stepscope.derive.facts.devices.kernel_precision import finite_checks
+from stepscope.derive.facts.replaying.edits import NotAwaited
+from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.scaling")

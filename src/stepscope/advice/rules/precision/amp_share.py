@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Fact, Finding, Saving, Severity, Status
-from stepscope.advice.judging.narrow import for_kernels, for_units
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.fitting_actions import for_kernels, for_units
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.computing.kernel_work import kernel_work
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.precision import precision_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.replaying.change import Faster
-from stepscope.advice.signals.running.traits import program_traits
-from stepscope.derive.judging.recorded_devices import HOST_ONLY
+from stepscope.derive.facts.devices.kernel_precision import precision_signals
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.derive.facts.evidence import Fact, Saving
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
+from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.computing.kernel_work import KernelWork
-    from stepscope.advice.signals.precision import PrecisionSignals
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Action, Finding, Severity, Status
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_precision import PrecisionSignals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("amp.share")
@@ -51,7 +51,7 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     capabilities = device.compute_capability
     first = thresholds.tensor_core_generation.value
     if capabilities and all(one is not None and one[0] < first for one in capabilities):
-        return _ITEM.not_applicable(_ITEM.reason("no_units", first=first))
+        return _ITEM.not_applicable("no_units", first=first)
     return None
 
 
@@ -119,7 +119,9 @@ def _judge(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
     ):
         if narrow + unknown >= warn:
-            return _ITEM.cannot_tell(_could_flip(narrow, unknown, warn))
+            return _ITEM.cannot_tell(
+                "could_flip", narrow=narrow, unknown=unknown, warn=warn
+            )
         share = _share_of_time(signals, found)
         little = share is not None and share < thresholds.amp_least.value
         if narrow + tf32 >= warn or little:
@@ -130,10 +132,6 @@ def _judge(
         note = "share_of_all"
         return _measured(signals, found, thresholds, status="fail", note=note)
     return _measured(signals, found, thresholds, status="pass")
-
-
-def _could_flip(narrow: float, unknown: float, warn: float) -> Unavailable:
-    return _ITEM.reason("could_flip", narrow=narrow, unknown=unknown, warn=warn)
 
 
 def _measured(

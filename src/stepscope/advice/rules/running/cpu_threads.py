@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.processors import processor_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.processors import processor_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.running.processors import Processors
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.processors import Processors
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("cpu.threads")

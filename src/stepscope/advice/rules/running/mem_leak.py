@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding, Part
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.kept import kept_growth
-from stepscope.advice.signals.running.memory import PROCESS, memory_signals
+from stepscope.advice.item import Rule
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.memory_use import PROCESS, kept_growth, memory_signals
+from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.advice.finding import Severity
-    from stepscope.advice.signals.running.kept import KeptGrowth
-    from stepscope.advice.signals.running.memory import MemoryUse
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.finding import Finding, Severity
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.memory_use import KeptGrowth, MemoryUse
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("mem.leak")

@@ -5,29 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import (
-    CauseShare,
-    Fact,
-    Finding,
-    Part,
-    Place,
-    Severity,
-)
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.running.traits import program_traits, traits_of
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.trust.capture import capture_signals
-from stepscope.advice.signals.trust.outside import unexplained_outside
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.fitting_actions import traits_of
+from stepscope.derive.facts.evidence import CauseShare, Fact, Part
+from stepscope.derive.facts.judged_steps import unexplained_outside
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.recording import capture_signals, record_grade
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import AccountSignals, StepShares
-    from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.trust.capture import CaptureSignals
+    from stepscope.advice.finding import Finding, Place, Severity
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.recording import CaptureSignals
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.quality")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.trust.step_marks import step_signals
-from stepscope.advice.signals.vocabulary import frameworks_used
-from stepscope.derive.frameworks import PLAIN
+from stepscope.advice.item import Rule
+from stepscope.derive.facts.judged_steps import step_signals
+from stepscope.derive.frameworks import PLAIN, frameworks_used
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Fact, Finding, Severity
-    from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.trust.step_marks import HostSteps
+    from stepscope.advice.finding import Action, Finding, Severity
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.judged_steps import HostSteps
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.steps")

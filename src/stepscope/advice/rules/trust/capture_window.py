@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launches.compilations import FIRST_STEPS
-from stepscope.advice.signals.record import record_grade
-from stepscope.advice.signals.shares import account_signals
-from stepscope.advice.signals.trust.step_marks import step_signals
+from stepscope.advice.item import Rule
+from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
+from stepscope.derive.facts.judged_steps import step_signals
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.step_shares import account_signals
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Fact, Finding, Severity
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.trust.step_marks import HostSteps
+    from stepscope.advice.finding import Finding, Severity
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.judged_steps import HostSteps
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("capture.window")

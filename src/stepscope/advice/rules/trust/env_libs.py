@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.device import device_signals
-from stepscope.advice.signals.trust.versions import version_signals
-from stepscope.derive.judging.recorded_devices import HOST_ONLY
+from stepscope.advice.item import Rule
+from stepscope.derive.facts.recording import version_signals
+from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Fact, Finding
-    from stepscope.advice.signals.signal import Signals
-    from stepscope.advice.signals.trust.versions import HostVersions
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.recording import HostVersions
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("env.libs")

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.placement.ops_on_sides import ops_on_sides
-from stepscope.advice.signals.precision import precision_signals
-from stepscope.advice.signals.record import record_grade
+from stepscope.derive.facts.devices.kernel_precision import precision_signals
+from stepscope.derive.facts.devices.op_sides import ops_on_sides
+from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("score.card")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Fact, Finding, Saving
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
@@ -15,17 +16,17 @@ from stepscope.advice.judging.owned import (
     owned_finding,
     shares_of,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.launches.contention import contention_signals
 from stepscope.advice.verdict import judge
+from stepscope.derive.facts.devices.contention import contention_signals
+from stepscope.derive.facts.evidence import Fact, Saving
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.signals.launches.contention import Contention
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.devices.contention import Contention
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("gap.contention")

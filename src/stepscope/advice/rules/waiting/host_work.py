@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import (
-    CauseShare,
-    Fact,
-    Finding,
-    Limits,
-    Part,
-    Saving,
-)
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     LIBRARY_KINDS,
@@ -38,23 +32,23 @@ from stepscope.advice.judging.worker_processes import (
     sized,
     worker_processes,
 )
-from stepscope.advice.rule import Rule
-from stepscope.advice.signals.enclosing import enclosing_functions
-from stepscope.advice.signals.running.asleep import asleep
-from stepscope.advice.signals.running.by_hand import collected_by_hand
-from stepscope.advice.signals.running.ways import function_ways
 from stepscope.advice.verdict import pattern_of, promise_of
+from stepscope.derive.facts.evidence import CauseShare, Fact, Limits, Part, Saving
+from stepscope.derive.facts.hosts.function_ways import function_ways
+from stepscope.derive.facts.hosts.own_lines import enclosing_functions
+from stepscope.derive.facts.processors import asleep
+from stepscope.derive.facts.program_traits import collected_by_hand
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Action
     from stepscope.advice.judging.host_functions import HostFunction
-    from stepscope.advice.signals.replaying.change import Change
-    from stepscope.advice.signals.running.asleep import Asleep
-    from stepscope.advice.signals.running.function_runs import FunctionRuns
-    from stepscope.advice.signals.running.ways import Way
-    from stepscope.advice.signals.shares import StepShares
-    from stepscope.advice.signals.signal import Signals
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.hosts.function_runs import FunctionRuns
+    from stepscope.derive.facts.hosts.function_ways import Way
+    from stepscope.derive.facts.processors import Asleep
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("host.work")

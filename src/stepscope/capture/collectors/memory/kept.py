@@ -27,8 +27,7 @@ from stepscope.capture.collectors.memory.containers import (
 from stepscope.capture.collectors.memory.held import Added
 from stepscope.capture.collectors.process import COUNTER_VALUE, COUNTERS_LINE
 from stepscope.xspace.fields import DOUBLE
-from stepscope.xspace.kept import KEPT_KINDS, KeptCounter
-from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.vocabulary import HOST_PLANE, KEPT_KINDS, KeptCounter
 from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
 

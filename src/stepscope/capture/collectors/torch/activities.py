@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from stepscope.xspace.forwarded import forwarded
-from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY
+from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, forwarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -44,8 +44,7 @@ from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.temporary import folder_prefix
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.forwarded import forwarded_name
-from stepscope.xspace.vocabulary import EnvironmentStat
+from stepscope.xspace.vocabulary import EnvironmentStat, forwarded_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -261,7 +260,7 @@ class _Recording:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collected(self, stop_ns: int) -> Collected:
-        given = self._handed_over()
+        given = joined([*self._earlier, _activities_of(self._profiler)])
         if not len(given):
             self._warnings.append(
                 "PyTorch handed over nothing: no op ran, or another of its profilers "
@@ -332,9 +331,6 @@ class _Recording:
         profiler, self._profiler = self._profiler, None
         self._earlier = []
         _let_go_of(profiler)
-
-    def _handed_over(self) -> Activities:
-        return joined([*self._earlier, _activities_of(self._profiler)])
 
 
 def _let_go_of(profiler: Any) -> None:

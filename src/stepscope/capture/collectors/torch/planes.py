@@ -14,14 +14,18 @@ import msgspec
 import numpy as np
 
 from stepscope.capture.collectors.torch.stats import decoded_arguments, stat_columns
-from stepscope.xspace.forwarded import forwarded
-from stepscope.xspace.op_links import BOOKKEEPING, innermost_around, last_with_id
-from stepscope.xspace.operands import operands_text
+from stepscope.xspace.op_links import (
+    BOOKKEEPING,
+    innermost_around,
+    last_with_id,
+    operands_text,
+)
 from stepscope.xspace.vocabulary import (
     ANNOTATION_CATEGORY,
     CATEGORY,
     OP_CATEGORY,
     PROGRAM_ORDINAL,
+    forwarded,
 )
 from stepscope.xspace.writing.write import XSpaceBuilder
 

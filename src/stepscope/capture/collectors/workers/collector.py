@@ -41,8 +41,7 @@ from stepscope.capture.collectors.workers.worker import (
 )
 from stepscope.capture.ground.spool import Fragment
 from stepscope.xspace.samples_line import SamplesLine
-from stepscope.xspace.unseen_workers import UNSEEN, Unseen
-from stepscope.xspace.vocabulary import HOST_PLANE
+from stepscope.xspace.vocabulary import HOST_PLANE, UNSEEN, Unseen
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:

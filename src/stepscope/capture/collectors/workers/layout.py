@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stepscope._core import remote_stacks
-from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import UNSEEN, Unseen
 
 #: In every object: its type.
 TYPE: Final = 8

@@ -20,7 +20,7 @@ from stepscope.capture.collectors.workers.memory import (
     place_of_runtime,
 )
 from stepscope.capture.ground.functions import function_name
-from stepscope.xspace.unseen_workers import UNSEEN, Unseen
+from stepscope.xspace.vocabulary import UNSEEN, Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

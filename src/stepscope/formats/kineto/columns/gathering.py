@@ -11,15 +11,6 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.formats.kineto.columns.arguments import (
-    CALLS,
-    DEVICE,
-    MEMORY,
-    call_frame,
-    device_frame,
-    memory_frame,
-    op_arrays,
-)
 from stepscope.formats.kineto.columns.categories import (
     ON_DEVICE,
     EventClass,
@@ -29,6 +20,9 @@ from stepscope.formats.kineto.columns.categories import (
     is_foreign,
 )
 from stepscope.formats.kineto.columns.declared import (
+    CALLS,
+    DEVICE,
+    MEMORY,
     DeviceColumns,
     EventColumns,
     FileColumns,
@@ -37,6 +31,10 @@ from stepscope.formats.kineto.columns.declared import (
     MemoryColumns,
     OpColumns,
     PackedValues,
+    call_frame,
+    device_frame,
+    memory_frame,
+    op_arrays,
     whole_number,
 )
 from stepscope.formats.kineto.json.batches import LARGEST_EVENT, batches
@@ -50,7 +48,7 @@ from stepscope.formats.kineto.json.messages import (
 )
 from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.forwarded import forwarded
+from stepscope.xspace.vocabulary import forwarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.json.batches import AnyEvent, Batch
     from stepscope.formats.kineto.json.document import Document
-    from stepscope.xspace.forwarded import Forwarded
+    from stepscope.xspace.vocabulary import Forwarded
 
 _EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 120
@@ -275,7 +273,6 @@ class _Gathering:
         rows: NDArray[np.int64],
         kind: NDArray[np.uint8],
     ) -> NDArray[np.int64]:
-        """Return the duration of each row; 0 for instants."""
         ranges = np.ones(len(rows), np.bool_)
         ranges[kind[rows] == EventClass.MEMORY] = False
         ranges[kind[rows] == EventClass.INSTANT] = False
@@ -428,6 +425,5 @@ def _stacked(
 
 
 def _example(event: AnyEvent) -> str:
-    """Return the beginning of an event, on one line."""
     text = msgspec.json.encode(event).decode("utf-8", "replace")
     return text[:_EXAMPLE_LENGTH]

@@ -1,37 +1,51 @@
-"""One file that was read, and what several of its tables need."""
+"""One file that was read, and what several of its tables need.
+
+A kernel's correlation id leads to the call that launched it; the `External id` of
+either is that of an operator. Some years' files repeat the correlation id there, which
+says nothing. Without a usable id the innermost operator around the call on its thread
+is the one.
+
+Definition: docs/formats/kineto.md#device-activity.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
+from stepscope.formats.kineto.columns.categories import EventClass
+from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import gather
-from stepscope.formats.kineto.decoded.ops import link_ops, number_texts
-from stepscope.formats.kineto.decoded.timeline import build_timeline
+from stepscope.formats.kineto.decoded.timeline import build_timeline, number_types
 from stepscope.formats.kineto.decoded.tracks import place_events
-from stepscope.formats.kineto.decoded.types import number_types
-from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value
 from stepscope.formats.kineto.json.messages import (
+    LENIENT_ERRORS,
     DeviceProperties,
     DistributedInfo,
+    encoded,
+    json_value,
     read_one,
 )
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import filled, held
+from stepscope.xspace.op_links import innermost_around, last_with_id, operands_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.declared import FileColumns
-    from stepscope.formats.kineto.decoded.ops import OpLinks, OpTexts
-    from stepscope.formats.kineto.decoded.timeline import Timeline
+    from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
+    from stepscope.formats.kineto.decoded.timeline import EventTypes, Timeline
     from stepscope.formats.kineto.decoded.tracks import Placement, Track
-    from stepscope.formats.kineto.decoded.types import EventTypes
     from stepscope.formats.kineto.json.document import Document
 
+_CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
 #: Files without a base count from 1970 when they count so far (1973 in nanoseconds).
 _EPOCH_NS = 10**17
 #: Number of a device → where impossible values begin.
@@ -39,6 +53,138 @@ _ENDS = {
     **dict.fromkeys(("id", "major", "minor", "multiprocessors", "warp_size"), 2**31),
     "total_memory": 2**63,
 }
+
+
+class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
+    """Entries are positions in `OpColumns`, -1 for none.
+
+    Attributes:
+        of_activity: int32 by entry of the activities' columns.
+        of_memory: int32 by entry of the allocations' columns.
+        call_of_activity: int64 by entry of the activities' columns: the call with its
+            correlation id, a position in the calls' columns, -1 for none.
+        repeated: How many calls and activities repeat their correlation id in the
+            place of the operator's.
+    """
+
+    of_activity: NDArray[np.int32]
+    of_memory: NDArray[np.int32]
+    call_of_activity: NDArray[np.int64]
+    repeated: int
+
+
+class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
+    """What the operators of a file say, where it has activities that refer to them.
+
+    Attributes:
+        strings: Handle → text; each text once.
+        name: int32 by number of a name: its handle, -1 where it is no operator's.
+        shape: int32 by number of a shape: handle of its text, -1 where it has none.
+    """
+
+    strings: tuple[str, ...]
+    name: NDArray[np.int32]
+    shape: NDArray[np.int32]
+
+
+def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
+    """Find the operator of every activity and of every allocation."""
+    around = _around(columns, timeline)
+    ops = columns.ops
+    calls, activities = columns.calls, columns.activity
+    by_id, called_again = _by_id(ops, calls.frame)
+    of_call = np.where(by_id >= 0, by_id, around[calls.place])
+    call = _call_of(activities.frame, calls.frame)
+    launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
+    own, ran_again = _by_id(ops, activities.frame)
+    return OpLinks(
+        of_activity=np.where(own >= 0, own, launched_by).astype(np.int32),
+        of_memory=around[columns.memory.place],
+        call_of_activity=call,
+        repeated=called_again + ran_again,
+    )
+
+
+def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
+    """Give handles to the texts that activities refer to, before any table is made.
+
+    Args:
+        columns: The file's.
+        names: Number of a name → the name.
+    """
+    handles: Interned[str] = Interned()
+    name = np.full(len(names), -1, np.int32)
+    shape = np.full(len(columns.shapes), -1, np.int32)
+    if len(columns.activity.place):
+        used = np.unique(columns.events.name[columns.ops.place])
+        name[used] = handles.numbers([names[number] for number in used.tolist()])
+        for number, written in enumerate(columns.shapes):
+            text = _shape_text(*written)
+            if text is not None:
+                shape[number] = handles[columns.shortening.text(text)]
+    return OpTexts(strings=tuple(handles), name=name, shape=shape)
+
+
+def _shape_text(dims: bytes, types: bytes) -> str | None:
+    """`c10::Half[128,64], float[64]` for the operands that have dimensions.
+
+    Args:
+        dims: JSON of `Input Dims`: a list of sizes per operand; of a list of tensors
+            a list of such lists.
+        types: JSON of `Input type`: a text per operand.
+
+    Returns:
+        None where no operand has both.
+    """
+    sizes, names = json_value(dims), json_value(types)
+    if not isinstance(sizes, list) or not isinstance(names, list):
+        return None
+    return operands_text(sizes, names)
+
+
+def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
+    if frame.is_empty():
+        return np.zeros(0, np.int32), 0
+    wanted = filled(frame["external"], -1)
+    same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
+    found = np.full(len(wanted), -1, np.int32)
+    known = np.flatnonzero(ops.external >= 0)
+    asked = np.flatnonzero((wanted >= 0) & ~same)
+    at = last_with_id(ops.external[known], wanted[asked])
+    found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
+    return found, int(np.count_nonzero(same & (wanted >= 0)))
+
+
+def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]:
+    """Return by activity the last call with its correlation id, -1 for none."""
+    present = np.flatnonzero(held(calls["correlation"]))
+    found = np.full(activities.height, -1, np.int64)
+    asked = np.flatnonzero(held(activities["correlation"]))
+    at = last_with_id(
+        filled(calls["correlation"], 0)[present],
+        filled(activities["correlation"], 0)[asked],
+    )
+    found[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
+    return found
+
+
+def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
+    op_at = np.full(len(columns.events.kind), -1, np.int32)
+    op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
+    found = np.full(len(op_at), -1, np.int32)
+    rows = np.flatnonzero(np.isin(timeline.kind, _CONCERNED))
+    if not len(rows):
+        return found
+    above = innermost_around(
+        timeline.start_ps[rows],
+        timeline.dur_ps[rows],
+        track=timeline.track[rows],
+        is_op=timeline.kind[rows] == EventClass.OP,
+    )
+    place = timeline.place[rows]
+    inside = above >= 0
+    found[place[inside]] = op_at[place[above[inside]]]
+    return found
 
 
 class Recording:

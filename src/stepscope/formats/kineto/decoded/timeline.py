@@ -1,6 +1,8 @@
 """Events in their final rows: one time base, track by track, in nesting order.
 
-Kineto writes what it collected from each source in turn, so nothing is sorted.
+Kineto writes what it collected from each source in turn, so nothing is sorted. The type
+of an event is its name and what the producer calls its events: a name may have several
+types, as a program can name a range of its own like an operator.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import hull_of, is_far_off, row_order
+from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
 
@@ -18,10 +22,52 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.kineto.columns.declared import EventColumns
+    from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
-#: No recording lasts so long (26 days); sums of three such times fit 64 bits.
-_LONGEST_NS: Final = 2**61 // PS_PER_NS
+#: Whether a producer says of a class of events that they are operators, and ranges that
+#: the program named; None where it does not say. Positions are codes.
+_ANSWERS: Final = ((False, False), (True, False), (False, True), (None, None))
+_NEITHER, _OP, _ANNOTATION, _UNSAID = range(len(_ANSWERS))
+
+
+class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
+    """The types of a file's events, in the order in which their names appear.
+
+    Attributes:
+        of_event: int32 by place in `EventColumns`; the type of each event.
+        name: int32 by type; number of its name.
+        op: By type, whether its events are operators; None where that is not recorded.
+        annotation: By type, whether its events are ranges that the program named; None
+            where that is not recorded.
+    """
+
+    of_event: NDArray[np.int32]
+    name: NDArray[np.int32]
+    op: list[bool | None]
+    annotation: list[bool | None]
+
+
+def number_types(columns: FileColumns) -> EventTypes:
+    """Number the distinct pairs of a name and what the category says of its events."""
+    answer = np.full(max(EventClass) + 1, _NEITHER, np.int32)
+    answer[EventClass.ANNOTATION] = _ANNOTATION
+    # Of an unknown category nothing is known; the oldest producers call every range of
+    # the program an operator.
+    answer[EventClass.OTHER] = _UNSAID
+    answer[EventClass.OP] = _UNSAID if columns.ranges_among_ops else _OP
+    width = len(_ANSWERS)
+    pair = columns.events.name * np.int32(width) + answer[columns.events.kind]
+    counts = np.bincount(pair, minlength=len(columns.names) * width)
+    used = np.flatnonzero(counts)
+    number = np.full(len(counts), -1, np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    said = [_ANSWERS[code] for code in (used % width).tolist()]
+    return EventTypes(
+        of_event=number[pair],
+        name=(used // width).astype(np.int32),
+        op=[is_op for is_op, _ in said],
+        annotation=[is_range for _, is_range in said],
+    )
 
 
 class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
@@ -62,19 +108,9 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """First start and last end of the events of some tracks; None without any."""
-        ranges = [
-            slice(int(self.event_begin[track]), int(self.event_end[track]))
-            for track in tracks
-            if self.event_end[track] > self.event_begin[track]
-        ]
-        if not ranges:
-            return None
-        # Rows of a track are in order of their starts.
-        first = min(int(self.start_ps[rows.start]) for rows in ranges)
-        last = max(
-            int((self.start_ps[rows] + self.dur_ps[rows]).max()) for rows in ranges
-        )
-        return first, last
+        begin, end = self.event_begin.tolist(), self.event_end.tolist()
+        rows = ((begin[track], end[track]) for track in tracks)
+        return hull_of(self.start_ps, self.dur_ps, rows)
 
 
 def build_timeline(
@@ -92,15 +128,12 @@ def build_timeline(
         track: Track of each, -1 for none.
         tracks: How many there are.
     """
-    far = _far(events)
-    kept = track >= 0
-    kept[far] = False
     start_ns, dur_ns = events.start_ns, events.dur_ns
+    far = is_far_off(start_ns, dur_ns)
+    kept = (track >= 0) & ~far
     base = int(start_ns[kept].min()) if kept.any() else 0
     place = np.flatnonzero(kept)
-    # Start ascending, duration descending, then as in the file.
-    order = np.lexsort((-dur_ns[place], start_ns[place], track[place]))
-    place = place[order]
+    place = place[row_order(track[place], start_ns[place], dur_ns[place])]
     row = np.full(len(track), -1, np.int32)
     row[place] = np.arange(len(place), dtype=np.int32)
     on_track = track[place]
@@ -116,18 +149,5 @@ def build_timeline(
         event_begin=np.concatenate(([0], event_end[:-1])).astype(np.int64)[:tracks],
         event_end=event_end.astype(np.int64),
         base_ns=base,
-        far=far,
+        far=np.flatnonzero(far),
     )
-
-
-def _far(events: EventColumns) -> NDArray[np.int64]:
-    """Events that start weeks away from most others, or last as long."""
-    start = events.start_ns
-    if not len(start):
-        return np.zeros(0, np.int64)
-    middle = np.partition(start, len(start) // 2)[len(start) // 2]
-    # Compared with bounds that were computed without overflow.
-    first = max(int(middle) - _LONGEST_NS, np.iinfo(np.int64).min)
-    last = min(int(middle) + _LONGEST_NS, np.iinfo(np.int64).max)
-    far = (start < first) | (start > last) | (events.dur_ns > _LONGEST_NS)
-    return np.flatnonzero(far)

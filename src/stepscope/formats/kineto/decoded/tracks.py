@@ -16,7 +16,7 @@ from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import absent, filled
-from stepscope.trace.tracks import TRACKS
+from stepscope.trace.tables import TRACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

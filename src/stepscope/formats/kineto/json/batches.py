@@ -17,18 +17,16 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from stepscope.formats.kineto.json.lenient import (
-    LENIENT_ERRORS,
-    encoded,
-    json_value,
-    value_end,
-)
 from stepscope.formats.kineto.json.messages import (
+    LENIENT_ERRORS,
     NO_ARGS,
     ArgumentsOnly,
     Event,
     ExactEvent,
     KnownEvent,
+    encoded,
+    json_value,
+    value_end,
 )
 from stepscope.formats.kineto.json.times import Microseconds, nanoseconds_of_text
 
@@ -259,7 +257,8 @@ def _pass_over(view: memoryview, at: int, end: int, batch: Batch) -> int:
     """Leave out what is no event; the place where one may begin again."""
     found = _NEXT.search(view, at + 1, end)
     following = end if found is None else found.end()
-    if found is None and not _is_closed(view, at, end):
+    nearest = _ENDS.search(view, at, min(end, at + _FURTHEST))
+    if found is None and nearest is None:
         batch.cut_at = end
     else:
         beginning = bytes(view[at : min(at + _EXAMPLE, following)])
@@ -287,7 +286,6 @@ def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> i
 
 
 def _good_event(part: memoryview) -> Event | None:
-    """Return an event that is valid by itself."""
     try:
         return _with_text(_ONE.decode(part))
     except LENIENT_ERRORS:
@@ -298,10 +296,6 @@ def _odd_event(part: memoryview) -> Event | None:
     """Return an event that breaks a rule of JSON or has fields of unknown types."""
     value = json_value(bytes(part))
     return _event(value) if isinstance(value, dict) else None
-
-
-def _is_closed(view: memoryview, at: int, end: int) -> bool:
-    return _ENDS.search(view, at, min(end, at + _FURTHEST)) is not None
 
 
 def _with_text(event: ExactEvent) -> Event:
@@ -321,7 +315,6 @@ def _with_text(event: ExactEvent) -> Event:
 
 
 def _event(value: dict[str, Any]) -> Event:
-    """Return an event from whatever its fields hold."""
     arguments = value.get("args")
     return Event(
         ph=_text(value.get("ph")),

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Raw
 
 from stepscope.errors import BadInput, Malformed
-from stepscope.formats.kineto.json.lenient import (
+from stepscope.formats.kineto.json.messages import (
     LENIENT_ERRORS,
     encoded,
     json_value,
@@ -204,7 +204,6 @@ def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
 
 
 def _place(raw: Raw, data: NDArray[np.uint8]) -> int:
-    """Return where a part that was not decoded begins in the data."""
     part = np.frombuffer(memoryview(raw), np.uint8)
     return int(part.ctypes.data - data.ctypes.data)
 

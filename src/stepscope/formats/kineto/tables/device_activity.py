@@ -1,4 +1,8 @@
-"""What ran on devices: kernels, collectives, copies and memsets."""
+"""What ran on devices: kernels, collectives, copies and memsets.
+
+What a copy moved between follows from its name, else from its arguments. Launch shapes
+beyond the hardware are refused.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +11,73 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import DeviceTables, declared_frame
 from stepscope.formats.kineto.columns.categories import EventClass
-from stepscope.formats.kineto.tables.copies import kind_of_copy
-from stepscope.formats.kineto.tables.geometries import geometries_of
-from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
+from stepscope.formats.launch_shapes import number_shapes
+from stepscope.patterns import Pattern
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
+    copy_kind,
     kind_of_name,
 )
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
+#: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
+_SIDES: Final = Pattern(r"\((?P<source>\w+) -> (?P<destination>\w+)\)")
+#: What ROCm's tracer writes beside the name: `DtoH`, `HostToDevice`, `PtoP`.
+_WORDS: Final = Pattern(
+    r"(?:hip)?(?:mem)?(?:copy|cpy)?(?P<source>h|d|p|host|device|peer)(?:to|2)"
+    r"(?P<destination>h|d|p|host|device|peer)\Z"
+)
 _KINDS: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 _NONE: Final = 255
 
 
-class Activity(Frozen, frozen=True, kw_only=True, eq=True):
-    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+def kind_of_copy(name: str, words: str | None) -> str | None:
+    """Return the kind of a copy: `NOT_ACTIVITY` within the host, None if not recorded.
+
+    Args:
+        name: Of the event.
+        words: Its argument `kind`, where there is one.
+    """
+    found: str | None = kind_of_name(name)
+    if found not in (SOME_COPY, "kernel", "collective"):
+        return found
+    sides = _SIDES.search(name)
+    found = copy_kind(sides["source"], sides["destination"]) if sides else None
+    return found or _of_words(words or "") or _of_words(name)
+
+
+def _of_words(words: str) -> str | None:
+    found = _WORDS.match(words.replace(" ", "").replace("_", "").lower())
+    if found is None:
+        return None
+    sides = found["source"][0], found["destination"][0]
+    if "p" in sides:
+        return "p2p_copy"
+    return {
+        ("h", "d"): "h2d",
+        ("d", "h"): "d2h",
+        ("d", "d"): "local_copy",
+        ("h", "h"): NOT_ACTIVITY,
+    }[sides]
+
+
+class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
+    """What ran on devices.
 
     Attributes:
-        frame: Rows of `device_activity`.
-        geometries: Rows of `geometries`.
-        refused: Field of a launch → kernels in which it was impossible.
-        undirected: Number of copies whose direction is not recorded; taken as local.
         unmatched: Activities whose launch call is not in the file.
     """
 
-    frame: pl.DataFrame
-    geometries: pl.DataFrame
-    refused: dict[str, int]
-    undirected: int
     unmatched: int
 
 
@@ -58,7 +93,15 @@ def collect_activity(recording: Recording) -> Activity:
     event, kind = row[entries], kind[entries]
     arguments = given.frame[entries]
     kernels = np.flatnonzero(np.isin(kind, (_KINDS["kernel"], _KINDS["collective"])))
-    shape, geometries, refused = geometries_of(arguments[kernels])
+    shapes = arguments[kernels].select(
+        *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
+        # Zero registers or no such field: AMD's tracer does not know them. PyTorch also
+        # estimates what the grid achieves, which is no theoretical occupancy.
+        registers=pl.col("registers").replace(0, None),
+        shared_memory_bytes="shared",
+    )
+    each = np.ones(len(kernels), np.int64)
+    geometries, shape, refused = number_shapes(shapes, each)
     geometry = np.full(len(entries), -1, np.int32)
     geometry[kernels] = shape
     frame = _frame(recording, entries, event, kind, geometry)
@@ -127,7 +170,6 @@ def _frame(
     kind: NDArray[np.uint8],
     geometry: NDArray[np.int32],
 ) -> pl.DataFrame:
-    """Return the declared frame for chosen entries of the activities' columns."""
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
@@ -150,15 +192,7 @@ def _frame(
         "op": nullable("op", op, op >= 0),
         "shape": nullable("shape", shape, shape >= 0),
     }
-    nothing = pl.Series([None], dtype=pl.Int64)
-    return pl.DataFrame(
-        [
-            pl.Series(name, given[name], dtype=dtype)
-            if name in given
-            else nothing.new_from_index(0, len(entries)).cast(dtype).alias(name)
-            for name, dtype in DEVICE_ACTIVITY.dtypes().items()
-        ]
-    )
+    return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
 
 
 def _sizes(size: pl.Series) -> pl.Series:

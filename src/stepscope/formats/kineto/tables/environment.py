@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import environment_frame, or_lost
 from stepscope.formats.kineto.columns.categories import EventClass
-from stepscope.formats.kineto.json.messages import DeviceProperties
-from stepscope.formats.kineto.tables.foreign import foreign_work
-from stepscope.formats.lost import or_lost
+from stepscope.formats.kineto.tables.missing_devices import foreign_work, pairing
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
-from stepscope.trace.devices import DEVICES
-from stepscope.trace.environment import environment_frame
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
+    from stepscope.formats.kineto.json.messages import DeviceProperties
     from stepscope.formats.kineto.tables.device_activity import Activity
 
 FORMAT: Final = "Kineto JSON"
@@ -116,36 +115,12 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
             "cc_major": said.major,
             "cc_minor": said.minor,
             "cores": said.multiprocessors or None,
-            "clock_hz": None,
-            "memory_bandwidth": None,
             "memory_bytes": said.total_memory or None,
-            "peak_flops": None,
-            "peak_hbm": None,
             "activities": counts.get(device, 0),
         }
         for device, said in sorted(properties.items())
     ]
     return pl.DataFrame(rows, schema=DEVICES.dtypes())
-
-
-def pairing(recording: Recording) -> dict[int, DeviceProperties]:
-    """Device → what is known of it, for every device that is listed or used.
-
-    ROCm numbers the devices that kernels name differently from those it lists. Where
-    there is one of each, both are one device; otherwise it is unknown which is which.
-
-    Definition: docs/formats/kineto.md#device-activity.
-    """
-    listed = {
-        it.id: it
-        for it in reversed(recording.device_properties)
-        if it.id is not None and 0 <= it.id < 2**31
-    }
-    used = {track.device for track in recording.tracks if track.device is not None}
-    if len(used) == 1 and len(listed) == 1 and not used & listed.keys():
-        return {used.pop(): next(iter(listed.values()))}
-    nothing = {device: DeviceProperties() for device in used - listed.keys()}
-    return {**listed, **nothing}
 
 
 def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
@@ -162,7 +137,6 @@ def recorded_vendor(recording: Recording, said: DeviceProperties) -> str | None:
 
 
 def _recorder(recording: Recording) -> list[int]:
-    """Return rows of the tracks that hold the recording itself."""
     line = recording.timeline
     return [
         row

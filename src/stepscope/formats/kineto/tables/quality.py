@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.idle_devices import IN_DOUBT
+from stepscope.formats.assemble import (
+    IN_DOUBT,
+    damaged_file,
+    doubt_note,
+    overhead_note,
+    work_notes,
+)
 from stepscope.formats.kineto.columns.categories import EventClass
-from stepscope.formats.kineto.tables.environment import pairing
-from stepscope.formats.kineto.tables.foreign import foreign_notes, foreign_work
-from stepscope.formats.kineto.tables.unused import unused_devices
+from stepscope.formats.kineto.tables.missing_devices import (
+    foreign_notes,
+    foreign_work,
+    pairing,
+    unused_devices,
+)
 from stepscope.patterns import Pattern
-from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote, notes_frame
-from stepscope.trace.reading.shared_notes import damaged_file, launch_and_copy_notes
-from stepscope.units import duration_text
+from stepscope.trace.quality import QualityNote, notes_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +73,6 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             kind="truncated_file",
             severity="error",
             count=1,
-            scope="file",
             message=f"The file ends too early, at byte {columns.cut_at:,}: everything "
             "up to the last whole event is shown.",
             remedy="Let the program finish writing its trace, or copy the whole file "
@@ -84,7 +90,6 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             kind="invalid_json",
             severity="info",
             count=columns.lenient,
-            scope="file",
             message=f"{columns.lenient:,} events break the rules of JSON (NaN, bytes "
             "that are not UTF-8, a comma too many) but could be read; a value in them "
             "that is no number is unknown.",
@@ -126,7 +131,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             kind="resolution_1_us",
             severity="info",
             count=empty,
-            scope="file",
             message="Times are whole microseconds: "
             f"{empty:,} of {int(np.count_nonzero(ranges)):,} events seem to take no "
             "time, and sums of short ones are too small.",
@@ -136,7 +140,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="info",
-            scope="file",
             message="The file does not say when recording began, so its times cannot "
             "be compared with those of other processes.",
         )
@@ -156,7 +159,6 @@ def _unknown(recording: Recording) -> Iterator[QualityNote]:
                 kind=f"unknown_{what}",
                 severity="info",
                 count=total,
-                scope="file",
                 message=f"{total:,} events of {len(counts)} unknown {what} {effect}: "
                 f"{listed}.",
             )
@@ -166,16 +168,9 @@ def _overhead(recording: Recording) -> Iterator[QualityNote]:
     line = recording.timeline
     rows = np.flatnonzero(line.kind == EventClass.OVERHEAD)
     if len(rows):
-        spent = int(line.dur_ps[rows].sum())
-        yield QualityNote(
-            kind="profiler_overhead",
-            severity="info",
-            count=len(rows),
-            scope="file",
-            message=f"The profiler itself worked for {duration_text(spent)} while "
-            f"recording ({len(rows):,} times); the program waited for some of it.",
-            remedy="Record fewer steps, or without stacks and shapes.",
-        )
+        spent_ps = int(line.dur_ps[rows].sum())
+        remedy = "Record fewer steps, or without stacks and shapes."
+        yield overhead_note(len(rows), spent_ps, remedy)
 
 
 def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
@@ -183,14 +178,7 @@ def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]
     if activity.frame.height or not listed or foreign_work(recording) is not None:
         return
     if unused_devices(recording) == IN_DOUBT:
-        yield QualityNote(
-            kind=DEVICE_IN_DOUBT,
-            severity="warning",
-            count=listed,
-            scope="file",
-            message=IN_DOUBT.reason,
-            remedy=IN_DOUBT.remedy,
-        )
+        yield doubt_note(IN_DOUBT, listed)
 
 
 def _devices(recording: Recording) -> Iterator[QualityNote]:
@@ -203,7 +191,6 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
             kind="idle_devices",
             severity="info",
             count=len(shown) - len(used),
-            scope="file",
             message=f"{len(used)} of the {len(shown)} devices (GPU) of this machine "
             + (
                 f"did work of this process, one of {size}; what the others did is in "
@@ -232,7 +219,7 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
 
 def _activity(activity: Activity) -> Iterator[QualityNote]:
     total = activity.frame.height
-    yield from launch_and_copy_notes(activity.refused, activity.undirected)
+    yield from work_notes(activity.refused, activity.undirected)
     if activity.unmatched:
         yield QualityNote(
             kind="activity_without_launch",
@@ -251,7 +238,6 @@ def _ops(recording: Recording) -> Iterator[QualityNote]:
             kind="external_ids_repeat_correlation",
             severity="info",
             count=repeated,
-            scope="file",
             message=f"{repeated:,} calls and activities carry their correlation id in "
             "the place of their operator's; the innermost operator around the launch "
             "call is taken.",
@@ -273,7 +259,6 @@ def _memory(recording: Recording) -> Iterator[QualityNote]:
 
 
 def _origin(recording: Recording) -> Iterator[QualityNote]:
-    """Note which process of a run this is, and what recorded it."""
     said = recording.distributed
     guess = _RANK.search(recording.path.name)
     if said.rank is not None:
@@ -282,14 +267,12 @@ def _origin(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="distributed_rank",
             severity="info",
-            scope="file",
             message=f"This is rank {said.rank}{others}{backend}.",
         )
     elif guess is not None:
         yield QualityNote(
             kind="rank_guessed",
             severity="info",
-            scope="file",
             message=f"This is taken for rank {int(guess[1])} because of the file's "
             "name; the file itself names no rank.",
         )
@@ -302,6 +285,5 @@ def _origin(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="recorded_versions",
             severity="info",
-            scope="file",
             message=f"Recorded with {', '.join(versions)}.",
         )

@@ -4,6 +4,13 @@ Few tools ask for them, and there are several per event. So they are decoded whe
 table is first asked for, in a second pass over the file: the bytes of the arguments of
 many events at once, then the values of each name at once. Their texts are known then,
 too: their handles follow those that the recording knew before, whoever asks first.
+
+An op and the op of its gradient carry the id of their link. Arrows record it where
+there are any. Otherwise the numbers that the producer gave to the nodes of the graph of
+gradients do: an op of the backward pass carries the number of its node and the thread
+that made it, and the op that made the node carries that number.
+
+Definition: docs/formats/kineto.md#device-activity.
 """
 
 from __future__ import annotations
@@ -17,18 +24,15 @@ import numpy as np
 import polars as pl
 from msgspec import Raw
 
+from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import paused_collector
 from stepscope.formats.kineto.json.batches import batches
-from stepscope.formats.kineto.json.lenient import LENIENT_ERRORS, encoded, json_value
-from stepscope.formats.kineto.tables.gradients import (
-    FORWARD_THREAD,
-    SEQUENCE,
-    gradient_links,
-)
+from stepscope.formats.kineto.json.messages import LENIENT_ERRORS, encoded, json_value
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF, STATS, UINT
+from stepscope.trace.stats import DOUBLE, INT, REF, UINT
+from stepscope.trace.tables import STATS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,19 +41,127 @@ if TYPE_CHECKING:
 
     from stepscope.formats.kineto.decoded.recording import Recording
 
+
+#: Arguments of ops.
+SEQUENCE: Final = "Sequence number"
+FORWARD_THREAD: Final = "Fwd thread id"
+_LINKS: Final[dict[str, pl.DataType]] = {"event": pl.Int32(), "value": pl.Int64()}
 #: Both ends of the link from an op to the op of its gradient carry its id under this
 #: name, which is the category of the arrows that record it.
 LINK: Final = "fwdbwd"
-
 _Scalar = int | float | str | bool | None
 _Value = _Scalar | bytes | Raw
-
 #: Most classes of events have numbers, texts and truth values only.
 _PLAIN: Final = msgspec.json.Decoder(list[dict[str, _Scalar]])
 _ANY: Final = msgspec.json.Decoder(list[dict[str, Raw]])
 _SCALARS: Final = msgspec.json.Decoder(list[_Scalar])
 _UNSIGNED_END: Final = 2**64
 _SIGNED_END: Final = 2**63
+
+
+def gradient_links(
+    recording: Recording,
+    sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
+    forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
+) -> pl.DataFrame:
+    """Both ends of every link between an op and the op of its gradient.
+
+    Args:
+        recording: The file.
+        sequence: Rows of events and their values of `SEQUENCE`.
+        forward_thread: Rows of events and their values of `FORWARD_THREAD`.
+
+    Returns:
+        `event`, a row of events, and `value`, the id that both ends share.
+    """
+    arrows = _arrows(recording)
+    if arrows.height:
+        return arrows
+    return _by_sequence(recording, sequence, forward_thread)
+
+
+def _arrows(recording: Recording) -> pl.DataFrame:
+    links, line = recording.columns.links, recording.timeline
+    if not len(links.id):
+        return pl.DataFrame(schema=_LINKS)
+    events = recording.columns.events
+    rows = np.flatnonzero(line.kind == EventClass.OP)
+    ends = pl.DataFrame(
+        {
+            "process": links.process,
+            "thread": links.thread,
+            "start": links.start_ns,
+            "value": links.id,
+        }
+    )
+    ops = pl.DataFrame(
+        {
+            "process": events.process[line.place[rows]],
+            "thread": events.thread[line.place[rows]],
+            "start": events.start_ns[line.place[rows]],
+            "event": rows.astype(np.int32),
+        }
+    )
+    # Ops that begin together are nested; the arrow is drawn from the inner one.
+    ops = ops.unique(["process", "thread", "start"], keep="last")
+    found = ends.join(ops, on=["process", "thread", "start"])
+    return found.unique(["event", "value"], maintain_order=True).select(*_LINKS)
+
+
+def _by_sequence(
+    recording: Recording,
+    sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
+    forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
+) -> pl.DataFrame:
+    line = recording.timeline
+    event, number = sequence
+    chosen = (number >= 0) & (line.kind[event] == EventClass.OP)
+    event, number = event[chosen], number[chosen]
+    maker = pl.DataFrame(dict(zip(("event", "maker"), forward_thread, strict=True)))
+    ops = (
+        pl.DataFrame(
+            {
+                "event": event,
+                "number": number,
+                "track": line.track[event],
+                "start": line.start_ps[event],
+            }
+        )
+        .join(maker, on="event", how="left", maintain_order="left")
+        .with_columns(pl.col("maker").fill_null(0))
+    )
+    # The ranges around a node carry its number too; the outermost is taken.
+    backward = (
+        ops.filter(pl.col("maker") > 0)
+        .sort("event")
+        .unique(["maker", "number"], keep="first", maintain_order=True)
+    )
+    # The number counts nodes that were made: of ops with one number the last to begin
+    # has made the node.
+    forward = (
+        ops.filter(pl.col("maker") == 0)
+        .sort("start", "event")
+        .unique(["track", "number"], keep="last", maintain_order=True)
+    )
+    pairs = backward.select("maker", "number", event_backward="event").join(
+        forward.select("track", "number", event_forward="event"), on="number"
+    )
+    # The producer numbers threads in a way of its own: a maker is the thread that has
+    # most of its numbers.
+    main = (
+        pairs.group_by("maker", "track")
+        .len()
+        .sort("maker", "len", "track", descending=[False, True, False])
+        .unique("maker", keep="first", maintain_order=True)
+    )
+    pairs = pairs.join(main, on=["maker", "track"], how="semi").sort("event_backward")
+    ends = [
+        pairs.select(pl.col(name).alias("event"), pl.int_range(pl.len()).alias("value"))
+        for name in ("event_forward", "event_backward")
+    ]
+    return pl.concat(ends).select(
+        pl.col(name).cast(dtype) for name, dtype in _LINKS.items()
+    )
 
 
 class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
@@ -138,7 +250,6 @@ class _Collecting:
             )
 
     def _whole(self, name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return rows of events and their values of one name that are whole numbers."""
         events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for event, kind, value in self._numbers[name]:
             whole = kind == INT
@@ -186,7 +297,6 @@ class _Collecting:
     def _add_values(
         self, name: str, event: NDArray[np.int32], values: Sequence[_Value]
     ) -> None:
-        """Add the values of one name, those of each type at once."""
         types = set(map(type, values))
         if types == {Raw}:
             values = _scalars(cast("Sequence[Raw]", values))
@@ -281,7 +391,6 @@ def _integers(numbers: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 
 def _real(number: int) -> float:
-    """Return the nearest real number, infinite where it is too large for one."""
     try:
         return float(number)
     except OverflowError:

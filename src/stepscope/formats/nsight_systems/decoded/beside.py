@@ -1,4 +1,7 @@
-"""What lies beside the program's work: waits for devices, and the profiler's own."""
+"""What lies beside the program's work: waits for devices, memory, the profiler's own.
+
+Of a wait of a stream it says which record of a CUDA event the wait is for.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.nsight_systems.database.declared import OVERHEADS
-from stepscope.formats.nsight_systems.decoded.event_waits import (
-    NO_NUMBER,
-    records_waited_for,
-)
+from stepscope.formats.nsight_systems.database.rows import OVERHEADS
 from stepscope.formats.nsight_systems.decoded.events import (
     Said,
     changes,
@@ -22,8 +21,17 @@ from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
+#: What CUPTI writes for "no stream" and "no event".
+NO_NUMBER: Final = 2**32 - 1
+_STREAM_WAITS: Final = 2
+#: An event belongs to a context of a process.
+_OWNER: Final = ("process", "contextId", "eventId")
+#: Operation → name of its event.
+_OPERATIONS: Final = {0: "Memory allocation", 1: "Memory deallocation"}
+ALLOCATED: Final = 0
+_LOST: Final = "of memory without a time, a size or an operation"
 #: Number of a synchronisation → its name, in Kineto's words.
 _SYNCS: Final = {
     1: "Event Synchronize",
@@ -32,6 +40,115 @@ _SYNCS: Final = {
     4: "Context Synchronize",
 }
 _BACKWARD: Final = "beside the work without a time, or that end before they begin"
+
+
+def records_waited_for(
+    export: Export, waits: pl.DataFrame, *, machines: int
+) -> pl.DataFrame:
+    """Return waits with the stream and the call that recorded what they wait for.
+
+    A stream waits for the last record of an event before the call that says so; calls
+    of a process are numbered in their order. Releases that number the records
+    themselves (`eventSyncId`) say which one it is.
+
+    Args:
+        export: The file.
+        waits: Synchronisations, with their `process`.
+        machines: Number of machines in the file.
+
+    Returns:
+        The rows, in their order, with `on_stream` and `recorded`; both are null where
+        no record is known, and for synchronisations of other kinds.
+    """
+    records = (
+        export.frame("CUPTI_ACTIVITY_KIND_CUDA_EVENT")
+        .select(
+            "contextId",
+            "eventId",
+            process=process_of("globalPid", machines=machines),
+            on_stream="streamId",
+            recorded="correlationId",
+            sync=_numbered("eventSyncId"),
+        )
+        .filter(pl.col("recorded") > 0, pl.col("on_stream") < NO_NUMBER)
+    )
+    kept = waits.with_row_index("wait").with_columns(sync=_numbered("eventSyncId"))
+    of_streams = kept.filter(
+        pl.col("syncType") == _STREAM_WAITS, pl.col("correlationId") > 0
+    )
+    last = of_streams.sort("correlationId").join_asof(
+        records.drop("sync").sort("recorded"),
+        left_on="correlationId",
+        right_on="recorded",
+        by=list(_OWNER),
+        coalesce=False,
+        check_sortedness=False,
+    )
+    numbered = records.filter(pl.col("sync").is_not_null()).unique(
+        ["process", "sync"], keep="last", maintain_order=True
+    )
+    told = of_streams.join(
+        numbered.select("process", "sync", "on_stream", "recorded"),
+        on=["process", "sync"],
+        how="left",
+    )
+    found = last.select("wait", "on_stream", "recorded").join(
+        told.select("wait", by_number="on_stream", by_call="recorded"), on="wait"
+    )
+    # Both come from one of the two, so that they say the same record.
+    numbered_wait = pl.col("by_call").is_not_null()
+    chosen = found.select(
+        "wait",
+        on_stream=pl.when(numbered_wait).then("by_number").otherwise("on_stream"),
+        recorded=pl.when(numbered_wait).then("by_call").otherwise("recorded"),
+    )
+    return kept.join(chosen, on="wait", how="left", maintain_order="left").drop(
+        "wait", "sync"
+    )
+
+
+def _numbered(column: str) -> pl.Expr:
+    """Return the number of a record; 0 and what stands for none are no number."""
+    number = pl.col(column)
+    return pl.when(number.is_between(1, NO_NUMBER - 1)).then(number)
+
+
+def driver_memory(
+    export: Export, names: Names, refused: Counter[str], *, machines: int
+) -> pl.DataFrame:
+    """Return allocations and deallocations; `device` is the process's ordinal.
+
+    Beside the columns of events: `operation`, `address`, `bytes` and `memory`, the
+    recorded kind of memory.
+
+    Args:
+        export: The file.
+        names: Numbers of names.
+        refused: Why rows were left out → how many; is added to.
+        machines: Number of machines in the file.
+    """
+    rows = export.frame("CUDA_GPU_MEMORY_USAGE_EVENTS")
+    known = pl.col("memoryOperationType").is_in(list(_OPERATIONS))
+    kept = rows.filter(known & pl.col("start").is_not_null() & (pl.col("bytes") > 0))
+    if lost := rows.height - kept.height:
+        refused[_LOST] += lost
+    texts = kept["memoryOperationType"].replace_strict(
+        list(_OPERATIONS), list(_OPERATIONS.values()), return_dtype=pl.String
+    )
+    device = pl.col("deviceId")
+    return kept.select(
+        "start",
+        "address",
+        "bytes",
+        dur=pl.lit(0, pl.Int64),
+        process=process_of("globalPid", machines=machines),
+        device=pl.when(device.is_between(0, 2**16 - 1)).then(device).cast(pl.Int32),
+        id=pl.lit(-1, pl.Int64),
+        name=names.of_texts(texts),
+        said=pl.lit(Said.NEITHER.value, pl.UInt8),
+        operation="memoryOperationType",
+        memory="memKind",
+    )
 
 
 class Beside(Frozen, frozen=True, kw_only=True, eq=True):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: Looks further apart than so many periods are not at one run: the thread had no core.
 _APART: Final = 2
@@ -163,7 +163,6 @@ def _stacks(export: Export, names: Names, looks: pl.DataFrame) -> pl.DataFrame:
 def _place(
     export: Export, symbol: int | None, module: int | None
 ) -> tuple[_Place, str]:
-    """Return what a function is, and the name of its events."""
     function = "" if symbol is None else export.strings.get(symbol, "")
     path = "" if module is None else export.strings.get(module, "")
     file = PureWindowsPath(path).name if "\\" in path else PurePosixPath(path).name

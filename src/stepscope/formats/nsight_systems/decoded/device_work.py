@@ -1,10 +1,14 @@
-"""Kernels, graphs, copies and memsets: one frame of what ran on devices."""
+"""Kernels, graphs, copies and memsets: one frame of what ran on devices.
+
+Every kernel has the number of its launch shape in place of nine columns.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
@@ -14,7 +18,6 @@ from stepscope.formats.nsight_systems.decoded.events import (
     process_of,
     timed,
 )
-from stepscope.formats.nsight_systems.decoded.shapes import SHAPE, distinct_rows
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
@@ -24,9 +27,24 @@ from stepscope.trace.reading.activity_names import (
 )
 
 if TYPE_CHECKING:
-    from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from numpy.typing import NDArray
 
+    from stepscope.formats.nsight_systems.database.rows import Export
+    from stepscope.formats.nsight_systems.decoded.events import Names
+
+#: Columns of a shape → those of the file.
+SHAPE: Final = {
+    "registers": "registersPerThread",
+    "static": "staticSharedMemory",
+    "dynamic": "dynamicSharedMemory",
+    **{
+        f"{it}_{axis}": f"{it}{axis.upper()}"
+        for it in ("block", "grid")
+        for axis in "xyz"
+    },
+}
+#: Two values below it make one that fits 64 bits.
+_MOST: Final = 2**31
 #: What a copy moved between, by its recorded number; an array is memory of the device.
 _DIRECTIONS: Final = {
     1: ("HtoD", "h2d"),
@@ -68,6 +86,46 @@ _COLUMNS: Final = {
 }
 #: Real machines have a few devices; a larger ordinal is damage.
 _MOST_DEVICES: Final = 2**16
+
+
+def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+    """Return the distinct rows of columns of integers, and which one each row is.
+
+    Values of most columns lie close together, so that a few multiplications turn
+    several columns into one.
+    """
+    key, width = np.zeros(frame.height, np.int64), 1
+    for column in frame.get_columns():
+        values, own = _from_zero(column)
+        if own == 1:
+            continue
+        if width > 1 and width * own > _MOST**2:
+            key, width = _numbered(pl.Series(key))
+        key, width = key * own + values, width * own
+    key, count = _numbered(pl.Series(key))
+    row = np.empty(count, np.int64)
+    row[key] = np.arange(frame.height)
+    return frame[row], key.astype(np.int32)
+
+
+def _from_zero(column: pl.Series) -> tuple[NDArray[np.int64], int]:
+    """Return numbers from 0 up that differ where the values do, and their bound."""
+    least, most = column.min(), column.max()
+    if not isinstance(least, int) or not isinstance(most, int):
+        return np.zeros(len(column), np.int64), 1
+    if column.null_count() or most - least >= _MOST:
+        return _numbered(column)
+    return column.to_numpy() - least, most - least + 1
+
+
+def _numbered(values: pl.Series) -> tuple[NDArray[np.int64], int]:
+    """Number the distinct values, null among them."""
+    distinct = values.drop_nulls().unique().sort().to_numpy()
+    number = np.searchsorted(distinct, values.fill_null(0).to_numpy())
+    if not values.null_count():
+        return number, len(distinct)
+    number[values.is_null().to_numpy()] = len(distinct)
+    return number, len(distinct) + 1
 
 
 class DeviceWork(Frozen, frozen=True, kw_only=True, eq=True):
@@ -148,7 +206,6 @@ def _columns(part: pl.DataFrame, machines: int) -> pl.DataFrame:
 def _kernels(
     export: Export, names: Names, refused: Counter[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the kernels, and their distinct launch shapes."""
     frame = timed(export.frame("CUPTI_ACTIVITY_KIND_KERNEL"), _BACKWARD, refused)
     name = names.of_ids(frame.select(pl.coalesce("demangledName", "shortName"))[:, 0])
     texts = names.texts()

@@ -9,16 +9,16 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
     Said,
+    call_name,
     process_of,
     thread_of,
     timed,
 )
-from stepscope.formats.nsight_systems.decoded.names import call_name
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: `eventClass` of the second record of a call, which carries its stack.
 _CALL_CHAIN: Final = 67
@@ -141,7 +141,6 @@ def _calls(
 def _ranges(
     nvtx: pl.DataFrame, export: Export, names: Names, refused: Counter[str]
 ) -> pl.DataFrame:
-    """Return ranges and marks with what PyTorch wrote into their names."""
     mark = pl.col("eventType").is_in(list(_MARKS))
     # A mark has a start alone.
     nvtx = nvtx.with_columns(end=pl.when(mark).then("start").otherwise("end"))

@@ -6,22 +6,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from stepscope.formats.nsight_systems.database.declared import LOOKS, WORK
-from stepscope.formats.nsight_systems.decoded.beside import beside
+from stepscope.formats.nsight_systems.database.rows import LOOKS, WORK
+from stepscope.formats.nsight_systems.decoded.beside import beside, driver_memory
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
-from stepscope.formats.nsight_systems.decoded.device_clock import device_clocks, moved
 from stepscope.formats.nsight_systems.decoded.device_work import device_work
 from stepscope.formats.nsight_systems.decoded.events import (
+    Names,
     Origin,
     machine_of,
     process_of,
     thread_of,
 )
-from stepscope.formats.nsight_systems.decoded.gpu_metrics import gpu_metrics
-from stepscope.formats.nsight_systems.decoded.gpus import find_gpus
+from stepscope.formats.nsight_systems.decoded.gpus import (
+    device_clocks,
+    find_gpus,
+    gpu_metrics,
+    moved,
+)
 from stepscope.formats.nsight_systems.decoded.host_events import host_events
-from stepscope.formats.nsight_systems.decoded.memory import driver_memory
-from stepscope.formats.nsight_systems.decoded.names import Names
 from stepscope.formats.nsight_systems.decoded.scheduling import (
     cpu_of_process,
     off_core,
@@ -273,7 +275,6 @@ class Recording:
 
 
 def _machines(export: Export) -> int:
-    """Return the number of machines whose processes have events."""
     found: set[int] = set()
     for frame in export.frames.values():
         for column in ("globalTid", "globalPid"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepscope.formats.nsight_systems.database.rows import Export
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: A value of the process's use of the cores holds for this time.
 _PERIOD_NS: Final = 10_000_000

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import hull_of, is_far_off, row_order
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
     Origin,
@@ -14,7 +15,7 @@ from stepscope.formats.nsight_systems.decoded.events import (
     changes,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.events import EVENT_TYPES
+from stepscope.trace.tables import EVENT_TYPES
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.nsight_systems.decoded.names import Names
+    from stepscope.formats.nsight_systems.decoded.events import Names
 
-#: No recording lasts so long (26 days); sums of three such times fit 64 bits.
-_LONGEST_NS: Final = 2**61 // PS_PER_NS
 #: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
 #: without a core, overhead, counters, samples of threads.
 SECTIONS: Final = {
@@ -74,14 +73,10 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """First start and last end of the events of some tracks; None without any."""
-        chosen = self.events.filter(pl.col("track").is_in(list(tracks)))
-        if chosen.is_empty():
-            return None
-        begin, end = chosen.select(
-            pl.col("start_ps").min(),
-            (pl.col("start_ps") + pl.col("dur_ps")).max().alias("end"),
-        ).row(0)
-        return int(begin), int(end)
+        begin, end = (self.tracks[it].to_list() for it in ("event_begin", "event_end"))
+        start_ps, dur_ps = (self.events[it].to_numpy() for it in ("start_ps", "dur_ps"))
+        rows = ((begin[track], end[track]) for track in tracks)
+        return hull_of(start_ps, dur_ps, rows)
 
 
 def build_timeline(
@@ -115,7 +110,8 @@ def build_timeline(
     tracks, track = _tracks(whole, main)
     kept = ("start", "dur", "origin", "place", "name", "said")
     whole = whole.select(*kept, track=track)
-    ordered = _in_time(whole)
+    start, dur = (whole[it].to_numpy() for it in ("start", "dur"))
+    ordered = whole[row_order(track, start, dur)]
     del whole
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
@@ -139,41 +135,8 @@ def build_timeline(
 
 
 def _near(events: pl.DataFrame) -> pl.DataFrame:
-    """Return the events without those weeks away from most, or as long."""
-    if events.is_empty():
-        return events
-    first, last, longest = events.select(
-        first=pl.col("start").min(), last=pl.col("start").max(), dur=pl.col("dur").max()
-    ).row(0)
-    if last - first <= _LONGEST_NS and longest <= _LONGEST_NS:
-        return events
-    middle = int(np.median(events["start"].to_numpy()))
-    return events.filter(
-        pl.col("start").is_between(middle - _LONGEST_NS, middle + _LONGEST_NS)
-        & (pl.col("dur") <= _LONGEST_NS)
-    )
-
-
-def _in_time(events: pl.DataFrame) -> pl.DataFrame:
-    """Order by track, by start, the longer first; those that are equal stay in order.
-
-    Calls thus lie inside of the ranges around them, however short both are.
-    """
-    track, start = events["track"].to_numpy(), events["start"].to_numpy()
-    # What lies in runs of ascending starts is merged, and few tracks are counted.
-    order = np.argsort(start, kind="stable")
-    few = int(track.max(initial=0)) < 2**16
-    own = track.astype(np.uint16) if few else track
-    order = order[np.argsort(own[order], kind="stable")]
-    ordered = events[order]
-    longer_later = (
-        (pl.col("track") == pl.col("track").shift(1))
-        & (pl.col("start") == pl.col("start").shift(1))
-        & (pl.col("dur") > pl.col("dur").shift(1))
-    )
-    if ordered.select(longer_later.any()).item():
-        return events[np.lexsort((-events["dur"].to_numpy(), start, track))]
-    return ordered
+    far = is_far_off(events["start"].to_numpy(), events["dur"].to_numpy())
+    return events.filter(pl.Series(~far)) if far.any() else events
 
 
 def _tracks(

@@ -1,4 +1,4 @@
-"""What ran on devices: the tables `device_activity` and `geometries`."""
+"""What ran on devices, or why nothing did: whether the program used any listed one."""
 
 from __future__ import annotations
 
@@ -7,46 +7,103 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import (
+    NO_CALL_GIVES_WORK,
+    DeviceTables,
+    as_declared,
+    gives_work,
+    idle_devices,
+)
+from stepscope.formats.launch_shapes import number_shapes
 from stepscope.formats.nsight_systems.decoded.events import Origin, chosen
-from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import (
-    ACTIVITY_KINDS,
-    DEVICE_ACTIVITY,
-    GEOMETRIES,
-)
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY
-from stepscope.trace.reading.launch_limits import (
-    MOST_GRID,
-    MOST_REGISTERS,
-    MOST_SHARED_BYTES,
-    MOST_THREADS,
-)
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
-_GRID: Final = ("grid_x", "grid_y", "grid_z")
-_BLOCK: Final = ("block_x", "block_y", "block_z")
+
+_NO_GPU: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The database lists no GPU and holds no call of CUDA: the program ran on "
+    "the CPU, or CUDA was not recorded.",
+    remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
+)
+_NO_ACTIVITY: Final = Unavailable(
+    code="NO_DEVICE_EVENTS",
+    reason="The database holds no kernel, copy or memset.",
+    remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
+)
+#: Nsight Systems lists the GPUs of the machine, whatever the program does.
+_NEVER_CALLED: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="A GPU is listed, and neither its work nor a call of CUDA was recorded: the "
+    "program ran on the CPU, or ended before, or CUDA was not traced.",
+    remedy="If the program used the GPU, let it run to its end under `nsys profile "
+    "--trace=cuda,nvtx`, and look at what it printed.",
+)
+_CALLS_LOST: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="A GPU is listed, no recorded call gave it work, and Nsight Systems says "
+    "that it lost events of CUDA: whether the program used it is not known.",
+    remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
+    "with an Nsight Systems that knows the driver.",
+)
+#: Why there is no work of a device that the program certainly called.
+CALLS_SEEN: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="Samples found the program in calls of CUDA that give a device work, and "
+    "neither that work nor these calls were recorded.",
+    remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
+    "with an Nsight Systems that knows the driver, and look at what it printed.",
+)
+#: How samples name a call of CUDA or HIP.
+_SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
+#: Why there is no work of a device of which nothing says whether it was used.
+IN_DOUBT: Final = (_NEVER_CALLED, _CALLS_LOST)
+#: What Nsight Systems notes, whatever the severity, where calls may be missing.
+_LOST: Final = (
+    r"(?i)not all CUDA events|CUPTI events might be missing|CUDA profiling might"
+)
 
 
-class Activity(Frozen, frozen=True, kw_only=True, eq=True):
-    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | None:
+    """Return the reason that there is no device activity, None where there is some."""
+    if work.frame.height:
+        return None
+    return unused_devices(recording) or _NO_ACTIVITY
 
-    Attributes:
-        frame: Rows of `device_activity`.
-        geometries: Rows of `geometries`.
-        refused: Field of a launch → kernels in which it was impossible.
+
+def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
+    """Return why no device worked, where none is listed or calls ask none to."""
+    return None if work.frame.height else unused_devices(recording)
+
+
+def unused_devices(recording: Recording) -> Unavailable | None:
+    """Return why devices have no work where none has; None where they were used.
+
+    That the program gave them none needs calls that were recorded whole.
     """
+    calls = recording.host.calls
+    texts = pl.Series(recording.names.texts(), dtype=pl.String)
+    if gives_work(texts.gather(calls["name"].unique().sort())):
+        return None
+    if gives_work(texts.str.extract(_SAMPLED).drop_nulls()):
+        return CALLS_SEEN
+    if calls.is_empty():
+        return _NEVER_CALLED if recording.gpus.listed else _NO_GPU
+    notes = recording.export.frame("DIAGNOSTIC_EVENT")["text"].drop_nulls()
+    if recording.gpus.listed and notes.str.contains(_LOST).any():
+        return _CALLS_LOST
+    return idle_devices(NO_CALL_GIVES_WORK)
 
-    frame: pl.DataFrame
-    geometries: pl.DataFrame
-    refused: dict[str, int]
 
-
-def collect_activity(recording: Recording) -> Activity:
+def collect_activity(recording: Recording) -> DeviceTables:
     """Everything that ran on the devices of a file, in the order of `events`."""
     places, rows = recording.rows_of(Origin.WORK)
     events = recording.timeline.events[rows].select(
@@ -57,19 +114,22 @@ def collect_activity(recording: Recording) -> Activity:
     # A copy within the host is no work of a device.
     whole = chosen(whole, pl.col("kind") != NOT_ACTIVITY)
     geometries, geometry, refused = _geometries(recording.shapes, whole["launched"])
-    given = whole.with_columns(geometry=geometry, stream=pl.col("id"))
-    frame = given.select(
-        (pl.col(name) if name in given.columns else pl.lit(None))
-        .cast(ACTIVITY_KINDS if name == "kind" else dtype)
-        .alias(name)
-        for name, dtype in DEVICE_ACTIVITY.dtypes().items()
+    given = whole.with_columns(
+        pl.col("kind").cast(ACTIVITY_KINDS),
+        geometry=nullable("geometry", geometry, geometry >= 0),
+        stream=pl.col("id"),
     )
-    return Activity(frame=frame, geometries=geometries, refused=refused)
+    return DeviceTables(
+        frame=as_declared(given, DEVICE_ACTIVITY.dtypes()),
+        geometries=geometries,
+        refused=refused,
+        undirected=recording.undirected,
+    )
 
 
 def _geometries(
     recorded: pl.DataFrame, launched: pl.Series
-) -> tuple[pl.DataFrame, pl.Series, dict[str, int]]:
+) -> tuple[pl.DataFrame, NDArray[np.int32], dict[str, int]]:
     """Return distinct shapes without impossible values, and which of them each row has.
 
     Also the field of a launch → rows in which it was impossible.
@@ -82,75 +142,14 @@ def _geometries(
     # The first that a row has comes first.
     used = known.unique(maintain_order=True).to_numpy()
     counts = np.bincount(known.to_numpy(), minlength=recorded.height)[used]
-    shapes, refused = _shapes(recorded[used], counts)
-    geometries, geometry = _numbered(shapes)
+    shapes = recorded[used].select(
+        *(f"{of}_{axis}" for of in ("block", "grid") for axis in "xyz"),
+        registers="registers",
+        static_shared_memory_bytes="static",
+        dynamic_shared_memory_bytes="dynamic",
+        shared_memory_bytes=pl.col("static") + pl.col("dynamic"),
+    )
+    geometries, geometry, refused = number_shapes(shapes, counts)
     of_shape = np.full(recorded.height + 1, -1, np.int32)
-    of_shape[used] = geometry.fill_null(-1).to_numpy()
-    found = of_shape[launched.fill_null(recorded.height).to_numpy()]
-    return geometries, nullable("geometry", found, found >= 0), refused
-
-
-def _numbered(shapes: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the distinct shapes, and the row of each; null where nothing is known."""
-    columns = shapes.columns
-    known = shapes.unique(maintain_order=True).filter(
-        ~pl.all_horizontal(pl.all().is_null())
-    )
-    rows = known.with_row_index("geometry")
-    found = shapes.join(
-        rows, on=columns, how="left", nulls_equal=True, maintain_order="left"
-    )
-    return known, found["geometry"].cast(pl.Int32)
-
-
-def _shapes(
-    recorded: pl.DataFrame, counts: NDArray[np.int64]
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Return launch shapes without impossible values, and the number of these.
-
-    Args:
-        recorded: Launch shapes.
-        counts: How many rows have each.
-    """
-    threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
-    shared = pl.all_horizontal(
-        pl.col("static", "dynamic").is_between(0, MOST_SHARED_BYTES)
-    )
-    fine = {
-        "registers": pl.col("registers").is_between(0, MOST_REGISTERS),
-        "shared memory": shared,
-        # Each size first: a product of three could overflow.
-        "block": pl.all_horizontal(pl.col(_BLOCK).is_between(1, MOST_THREADS))
-        & (threads <= MOST_THREADS),
-        "grid": pl.all_horizontal(pl.col(_GRID).is_between(1, MOST_GRID)),
-    }
-    # Null where not recorded, which is no refusal.
-    verdict = recorded.select(**fine)
-    fits = {it: verdict[it].fill_null(value=True).to_numpy() for it in fine}
-    refused = {
-        field: count for field in fine if (count := int(counts[~fits[field]].sum()))
-    }
-    columns = {
-        "registers": ("registers", pl.col("registers")),
-        "static_shared_memory_bytes": ("shared memory", pl.col("static")),
-        "dynamic_shared_memory_bytes": ("shared memory", pl.col("dynamic")),
-        "shared_memory_bytes": (
-            "shared memory",
-            pl.col("static") + pl.col("dynamic"),
-        ),
-        **{name: ("block", pl.col(name)) for name in _BLOCK},
-        **{name: ("grid", pl.col(name)) for name in _GRID},
-    }
-    judged = recorded.hstack(verdict.rename({field: f"{field}?" for field in fine}))
-    shapes = judged.select(
-        _kept(columns.get(name)).cast(dtype, strict=False).alias(name)
-        for name, dtype in GEOMETRIES.dtypes().items()
-    )
-    return shapes, refused
-
-
-def _kept(column: tuple[str, pl.Expr] | None) -> pl.Expr:
-    if column is None:
-        return pl.lit(None)
-    field, value = column
-    return pl.when(pl.col(f"{field}?")).then(value)
+    of_shape[used] = geometry
+    return geometries, of_shape[launched.fill_null(recorded.height).to_numpy()], refused

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import environment_frame
 from stepscope.rundir import shown_name
-from stepscope.trace.devices import DEVICES
-from stepscope.trace.environment import environment_frame
 from stepscope.trace.reading.texts import shortened
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
+    from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
-    from stepscope.formats.nsight_systems.tables.device_activity import Activity
 
 FORMAT: Final = "Nsight Systems SQLite"
 _NO_DEVICE: Final = Unavailable(
@@ -58,7 +58,7 @@ def environment(recording: Recording) -> pl.DataFrame:
     return environment_frame(given)
 
 
-def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unavailable:
     """Return every GPU that was listed or used, by ordinal."""
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     used = {it.device for it in recording.tracks if it.device is not None}
@@ -89,8 +89,6 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
                     or None
                     for column, theirs in _COLUMNS.items()
                 },
-                "peak_flops": None,
-                "peak_hbm": None,
                 "activities": counts.get(device, 0),
             }
         )

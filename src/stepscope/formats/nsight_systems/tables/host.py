@@ -1,4 +1,7 @@
-"""Calls that carry a correlation id, and calls of a DataLoader."""
+"""Tables of the host: launches, calls of a DataLoader, memory, and values of events.
+
+Values are what PyTorch wrote into its ranges, what calls returned, and of counters.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,44 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import as_declared, is_loader_call
+from stepscope.formats.nsight_systems.decoded.beside import ALLOCATED
 from stepscope.formats.nsight_systems.decoded.events import Origin
-from stepscope.trace.iterators import ITERATORS, is_loader_call
-from stepscope.trace.launches import LAUNCHES
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.reading.texts import Shortening
+from stepscope.trace.stats import DOUBLE, INT, REF
+from stepscope.trace.tables import ALLOCATIONS, ITERATORS, LAUNCHES, STATS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.formats.nsight_systems.decoded.recording import Recording
 
+#: Column → name of the value.
+_OF_RANGES: Final = {"op_id": "op_id", "seq": "seq"}
+_OF_CALLS: Final = {"returned": "return value"}
+_OF_WAITS: Final = {
+    "id": StatKey.STREAM,
+    "correlationId": StatKey.CORRELATION,
+    "on_stream": StatKey.WAIT_ON_STREAM,
+    "recorded": StatKey.WAIT_ON_RECORD,
+}
+#: Kinds of memory, as recorded: what lies on a device, and the others by name.
+_ON_DEVICE: Final = (2, 3, 5)
+_ELSEWHERE: Final = {
+    0: "pageable host memory",
+    1: "pinned host memory",
+    4: "managed memory",
+    6: "managed memory",
+}
+_NO_MEMORY: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The database holds no memory events of the CUDA driver.",
+    remedy="Record with `nsys profile --trace=cuda --cuda-memory-usage=true`; what the "
+    "framework's allocator does with the memory, its own profiler records.",
+)
 _NO_CALLS: Final = Unavailable(
     code="NOT_RECORDED",
     reason="No call of CUDA was recorded, so it is unknown what launched the device's "
@@ -27,6 +60,139 @@ _NO_LOADER: Final = Unavailable(
     remedy="Run the steps inside of torch.autograd.profiler.emit_nvtx(), which names "
     "these calls.",
 )
+
+
+class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
+    """The table `stats` with its texts.
+
+    Attributes:
+        frame: Rows of `stats`.
+        strings: Handle → text.
+    """
+
+    frame: pl.DataFrame
+    strings: tuple[str, ...]
+
+
+def collect_arguments(recording: Recording) -> Arguments:
+    """Return every value of every event, by event."""
+    handles: dict[str, int] = {}
+    parts = []
+    syncs = recording.syncs
+    # Of other waits there is nothing that the replay could follow.
+    told = pl.col("recorded").is_not_null()
+    waits = syncs.with_columns(
+        pl.when(told).then(column).alias(column) for column in _OF_WAITS
+    )
+    for origin, frame, columns in (
+        (Origin.RANGE, recording.host.ranges, _OF_RANGES),
+        (Origin.CALL, recording.host.calls, _OF_CALLS),
+        (Origin.SYNC, waits, _OF_WAITS),
+    ):
+        places, rows = recording.rows_of(origin)
+        for column, name in columns.items():
+            key = handles.setdefault(name, len(handles))
+            parts.append(_values(rows, frame[column].gather(places), key, INT))
+    parts.append(_counted(recording, handles))
+    places, rows = recording.rows_of(Origin.RANGE)
+    sizes = recording.host.ranges["sizes"].gather(places)
+    key = handles.setdefault("sizes", len(handles))
+    texts, shortening = sizes.drop_nulls().unique(maintain_order=True), Shortening()
+    numbers = [
+        handles.setdefault(shortening.text(text), len(handles))
+        for text in texts.to_list()
+    ]
+    refs = sizes.replace_strict(
+        texts, pl.Series(numbers, dtype=pl.Int64), default=None, return_dtype=pl.Int64
+    )
+    parts.append(_values(rows, refs, key, REF))
+    frame = pl.concat(parts).sort("event", maintain_order=True)
+    return Arguments(frame=frame, strings=tuple(handles))
+
+
+def _counted(recording: Recording, handles: dict[str, int]) -> pl.DataFrame:
+    places, rows = recording.rows_of(Origin.COUNTER)
+    values = recording.counters["value"].gather(places).to_numpy().view(np.int64)
+    key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
+    return _values(rows, pl.Series(values), key, DOUBLE)
+
+
+def _values(
+    rows: NDArray[np.int32], values: pl.Series, key: int, kind: int
+) -> pl.DataFrame:
+    known = values.is_not_null()
+    count = int(known.sum())
+    return pl.DataFrame(
+        {
+            "event": pl.Series(rows).filter(known),
+            "key": np.full(count, key, np.int32),
+            "kind": np.full(count, kind, np.uint8),
+            "value": values.filter(known),
+            "length": np.zeros(count, np.int32),
+        },
+        schema=STATS.dtypes(),
+    )
+
+
+def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Return what the CUDA driver gave and took back, in order of time.
+
+    A framework asks the driver for large pieces and divides them itself: this memory is
+    what the program holds, not what its tensors fill.
+    """
+    places, rows = recording.rows_of(Origin.MEMORY)
+    if not len(places):
+        return _NO_MEMORY
+    events = recording.timeline.events[rows].select("start_ps")
+    given = (
+        recording.memory[places]
+        .hstack(events)
+        .with_columns(
+            event=pl.Series(rows),
+            place=pl.Series(places),
+            allocator=_memory(recording.main_process),
+        )
+    )
+    sizes = {
+        device: said["totalMemory"]
+        for device, said in recording.gpus.listed.items()
+        if said["totalMemory"] is not None and said["totalMemory"] > 0
+    }
+    of_device = pl.col("device").replace_strict(
+        sizes, default=None, return_dtype=pl.Int64
+    )
+    frame = given.sort("start_ps", "place").select(
+        "event",
+        "start_ps",
+        "allocator",
+        kind=pl.when(pl.col("operation") == ALLOCATED)
+        .then(pl.lit("allocate"))
+        .otherwise(pl.lit("deallocate")),
+        # An address has 64 bits, of which SQLite keeps the first as the sign.
+        address=pl.col("address").reinterpret(signed=False),
+        allocated_bytes="bytes",
+        capacity_bytes=pl.when(pl.col("memory").is_in(_ON_DEVICE)).then(of_device),
+    )
+    return as_declared(frame, ALLOCATIONS.dtypes())
+
+
+def _memory(main: int | None) -> pl.Expr:
+    """Return the name of the memory: `GPU_0 (driver)`; of another process, with it."""
+    number = pl.col("device")
+    known = pl.col("memory").is_in(_ON_DEVICE) | pl.col("memory").is_null()
+    on_device = pl.concat_str(pl.lit("GPU_"), number, pl.lit("_driver"))
+    elsewhere = pl.col("memory").replace_strict(
+        _ELSEWHERE, default=None, return_dtype=pl.String
+    )
+    name = pl.coalesce(
+        pl.when(known).then(on_device), elsewhere, pl.lit("memory of unknown kind")
+    )
+    other = (pl.col("process") != main).fill_null(value=False)
+    return (
+        pl.when(other)
+        .then(pl.concat_str(name, pl.lit(" of process "), pl.col("process")))
+        .otherwise(name)
+    )
 
 
 def launches(recording: Recording) -> pl.DataFrame | Unavailable:

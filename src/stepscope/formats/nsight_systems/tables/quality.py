@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from stepscope.formats.assemble import doubt_note, overhead_note, work_notes
 from stepscope.formats.nsight_systems.database.connection import EXPORT_AGAIN
-from stepscope.formats.nsight_systems.database.declared import PRIVATE
-from stepscope.formats.nsight_systems.tables.clocks import device_clock_notes
-from stepscope.formats.nsight_systems.tables.unused import (
+from stepscope.formats.nsight_systems.database.rows import PRIVATE
+from stepscope.formats.nsight_systems.tables.device_activity import (
     CALLS_SEEN,
     IN_DOUBT,
     unused_devices,
@@ -22,16 +22,18 @@ from stepscope.trace.quality import (
     QualityNote,
     notes_frame,
 )
-from stepscope.trace.reading.shared_notes import launch_and_copy_notes
 from stepscope.trace.reading.texts import shortened
 from stepscope.units import PS_PER_NS, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
-    from stepscope.formats.nsight_systems.tables.device_activity import Activity
 
+#: The most waits that may contradict the times of a device whose clock is right.
+_MOST: Final = 0.5
+_RECORD_AGAIN: Final = "Record again, with the newest Nsight Systems"
 _EXAMPLES: Final = 3
 _LONGEST_EXAMPLE: Final = 160
 #: A message of Nsight Systems from this severity on is a warning or an error.
@@ -42,7 +44,39 @@ _LAUNCH: Final = re.compile(r"(?:cuda|cu)Launch(?:Cooperative)?Kernel(?:Ex\w*)?\
 _DERIVED: Final = "DERIVED_"
 
 
-def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
+def device_clock_notes(recording: Recording) -> Iterator[QualityNote]:
+    """Note which devices' times were moved, and which run late by an unknown time."""
+    for device, clock in recording.clocks.items():
+        if clock.late_ns is not None:
+            word = "late" if clock.late_ns > 0 else "early"
+            by = duration_text(abs(clock.late_ns) * PS_PER_NS)
+            yield QualityNote(
+                kind="device_clock_moved",
+                severity="info",
+                count=clock.waits,
+                scope="device_activity",
+                message=f"The times of device {device} ran {by} {word}: launches and "
+                f"{clock.waits:,} waits for a stream agree on it. They were moved by "
+                "that.",
+                remedy=f"{_RECORD_AGAIN}, if a millisecond matters.",
+            )
+        elif clock.outlasted > _MOST * clock.waits:
+            lateness = duration_text(clock.outlasted_ns * PS_PER_NS)
+            yield QualityNote(
+                kind="late_device_clock",
+                severity="warning",
+                count=clock.outlasted,
+                scope="device_activity",
+                message=f"In {clock.outlasted:,} of {clock.waits:,} waits for a stream "
+                f"its work ends after the wait, by up to {lateness}: the times of "
+                f"device {device} run late, and what it seems to wait for is not "
+                "known.",
+                remedy=f"{_RECORD_AGAIN}; times within the device, and within the "
+                "host, are right.",
+            )
+
+
+def quality(recording: Recording, activity: DeviceTables) -> pl.DataFrame:
     """Return every doubt about a recording, gravest first."""
     notes = (
         *_damage(recording),
@@ -57,7 +91,7 @@ def quality(recording: Recording, activity: Activity) -> pl.DataFrame:
         *_overhead(recording),
         *_clock(recording),
         *device_clock_notes(recording),
-        *launch_and_copy_notes(activity.refused, recording.undirected),
+        *work_notes(activity.refused, activity.undirected),
         *_private(recording),
     )
     return notes_frame(notes)
@@ -79,7 +113,6 @@ def _damage(recording: Recording) -> Iterator[QualityNote]:
             kind="names_missing",
             severity="warning",
             count=unknown,
-            scope="file",
             message=f"{unknown:,} names are numbers for which the database holds no "
             "text.",
             remedy=EXPORT_AGAIN,
@@ -105,7 +138,6 @@ def _changed(recording: Recording) -> Iterator[QualityNote]:
             kind="cut_by_a_script",
             severity="warning",
             count=derived,
-            scope="file",
             message="A script changed this database after its export: it may show a "
             "part of the recording only.",
             remedy="Open the database that `nsys export` wrote.",
@@ -123,7 +155,6 @@ def _messages(recording: Recording) -> Iterator[QualityNote]:
             kind="recorder_messages",
             severity="warning",
             count=rows.height,
-            scope="file",
             message=f"Nsight Systems itself warns {rows.height:,} times: {shown}",
         )
 
@@ -208,38 +239,24 @@ def _devices(recording: Recording) -> Iterator[QualityNote]:
             kind="idle_devices",
             severity="info",
             count=listed - len(used),
-            scope="file",
             message=f"{len(used)} of the {listed} devices (GPU) of this machine did "
             "work of the recorded processes; other processes may have used the others.",
         )
 
 
-def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+def _in_doubt(recording: Recording, activity: DeviceTables) -> Iterator[QualityNote]:
     why = None if activity.frame.height else unused_devices(recording)
     if why is not None and (why in IN_DOUBT or why == CALLS_SEEN):
-        yield QualityNote(
-            kind=DEVICE_CALLED if why == CALLS_SEEN else DEVICE_IN_DOUBT,
-            severity="warning",
-            count=len(recording.gpus.listed) or None,
-            scope="file",
-            message=why.reason,
-            remedy=why.remedy,
-        )
+        kind = DEVICE_CALLED if why == CALLS_SEEN else DEVICE_IN_DOUBT
+        yield doubt_note(why, len(recording.gpus.listed) or None, kind)
 
 
 def _overhead(recording: Recording) -> Iterator[QualityNote]:
     rows = recording.beside.overheads
     if rows.height:
-        spent = int(rows["dur"].sum()) * PS_PER_NS
-        yield QualityNote(
-            kind="profiler_overhead",
-            severity="info",
-            count=rows.height,
-            scope="file",
-            message=f"The profiler itself worked for {duration_text(spent)} while "
-            f"recording ({rows.height:,} times); the program waited for some of it.",
-            remedy="Record a shorter time, or without call chains.",
-        )
+        spent_ps = int(rows["dur"].sum()) * PS_PER_NS
+        remedy = "Record a shorter time, or without call chains."
+        yield overhead_note(rows.height, spent_ps, remedy)
 
 
 def _clock(recording: Recording) -> Iterator[QualityNote]:
@@ -247,7 +264,6 @@ def _clock(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="info",
-            scope="file",
             message="The database does not say when recording began, so its times "
             "cannot be compared with those of other processes.",
         )
@@ -261,7 +277,6 @@ def _private(recording: Recording) -> Iterator[QualityNote]:
             kind="private_contents",
             severity="info",
             count=len(held),
-            scope="file",
             message=f"The database also holds what is not read here: {listed}.",
             remedy="Drop these tables from a copy before you pass it on; the text of "
             "some remains in StringIds.",

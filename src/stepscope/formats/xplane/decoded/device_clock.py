@@ -99,7 +99,6 @@ def _told(
 def _values(
     space: XSpace, name: str, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
-    """Return a stat of all events and where there is one; None where none has it."""
     keys = [at for at, text in enumerate(space.strings) if text == name]
     if not keys:
         return None
@@ -116,7 +115,6 @@ def _values(
 
 
 def _rows_by_device(space: XSpace, tracks: Sequence[Track]) -> list[NDArray[np.int64]]:
-    """Return the events of each plane of a device, all its lines together."""
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
     lines: dict[str, list[int]] = {}
     for track in tracks:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepscope.formats.xplane.decoded.columns import Values
-from stepscope.formats.xplane.decoded.programs import listed_programs
-from stepscope.formats.xplane.decoded.shown_texts import add_shown_texts
-from stepscope.formats.xplane.decoded.texts import NO_TEXT, Texts
+from stepscope.formats.xplane.decoded.columns import NO_TEXT, Texts, Values
+from stepscope.formats.xplane.decoded.shown_texts import (
+    add_shown_texts,
+    listed_programs,
+)
 from stepscope.formats.xplane.decoded.timeline import (
     Timeline,
     build_timeline,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.programs import Program
+    from stepscope.formats.xplane.decoded.shown_texts import Program
     from stepscope.formats.xplane.decoded.tracks import PlaneRole, Track
     from stepscope.xspace.reading.columns import XSpace
     from stepscope.xspace.reading.pivot import Pivot
@@ -96,6 +97,7 @@ class Recording:
         # Equal texts, as cut ones may be, have the last handle.
         self._handles = {text: handle for handle, text in enumerate(space.strings)}
         self.strings: tuple[str, ...] = tuple(space.strings)
+        self._shared_values: dict[str, Values | None] = {}
         if self.activity_tracks:
             self._add_shown_texts()
 
@@ -279,13 +281,8 @@ class Recording:
                 kept[key] = values if values.kind.any() else None
         return {key: kept[key] for key in keys}
 
-    @cached_property
-    def _shared_values(self) -> dict[str, Values | None]:
-        return {}
-
 
 def _shortened(space: XSpace, cut: Shortening) -> XSpace:
-    """Return the message with the texts cut that are too long."""
     planes = tuple(
         msgspec.structs.replace(
             plane,
@@ -315,7 +312,6 @@ def _by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
 
 
 def _or_shared(values: Values, shared: Values, types: NDArray[np.int32]) -> Values:
-    """Return an event's own value, else that of its type."""
     own = values.kind != 0
     return Values(
         np.where(own, values.kind, shared.kind[types]),

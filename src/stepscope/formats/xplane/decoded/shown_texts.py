@@ -1,18 +1,19 @@
 """The texts that tables refer to by handle and that have no handle in the file.
 
 They are found before any table is made, so that handles do not depend on which table
-is asked for first. Only `device_activity` refers to texts, and only a file with
-devices has any.
+is asked for first. Only `device_activity` refers to texts, the names of the compiled
+programs that the file lists among them, and only a file with devices has any.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from stepscope.formats.xplane.decoded.columns import Values
-from stepscope.formats.xplane.decoded.texts import distinct_handles
+from stepscope.formats.xplane.decoded.columns import Values, distinct_handles
+from stepscope.patterns import Pattern
 from stepscope.trace.stats import PLACE_TEXT
 
 if TYPE_CHECKING:
@@ -20,14 +21,52 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.programs import Program
-    from stepscope.formats.xplane.decoded.texts import Texts
+    from stepscope.formats.xplane.decoded.columns import Texts
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Stats, TypeStats, XSpace
 
+_PLANE: Final = "/host:metadata"
+_NUMBERED: Final = Pattern(r"(?P<module>.*)\((?P<program>\d{1,20})\)\Z", re.DOTALL)
 ANNOTATION: Final = "annotation"
 #: Stats whose texts are shown as they are.
 _SHOWN: Final = ("tf_op", "level 0", "hlo_op", "hlo_module", "shape", "equation")
+
+
+class Program(NamedTuple):
+    """A program: the name of its module, and the event type that describes it."""
+
+    module: str
+    type: int
+
+
+def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
+    """Return every program that is listed, by its id.
+
+    Args:
+        space: The file.
+        program_id: The stat of that name, by event type.
+    """
+    planes = [row for row, it in enumerate(space.planes) if it.name == _PLANE]
+    types = space.event_types
+    listed = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
+    numbers, has_number = program_id.integers()
+    found = {}
+    for row in listed.tolist():
+        name = space.strings[types.name[row]]
+        numbered = _NUMBERED.match(name)
+        if has_number[row]:
+            program = int(numbers[row])
+        elif numbered is not None:
+            program = _signed(int(numbered["program"]))
+        else:
+            program = int(types.id[row])
+        found[program] = Program(numbered["module"] if numbered else name, row)
+    return found
+
+
+def _signed(number: int) -> int:
+    wrapped = number & (2**64 - 1)
+    return wrapped - 2**64 if wrapped >= 2**63 else wrapped
 
 
 def add_shown_texts(
@@ -67,7 +106,6 @@ def outermost(annotation: str) -> str:
 def _parts(
     space: XSpace, tracks: Sequence[Track]
 ) -> Iterator[tuple[Stats | TypeStats, slice]]:
-    """Stats of all types, and of the events of each line."""
     yield space.type_stats, slice(0, len(space.type_stats))
     lines = [line for track in tracks for line in track.lines]
     begin, end = space.lines.event_begin[lines], space.lines.event_end[lines]

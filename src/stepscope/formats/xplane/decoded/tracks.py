@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from stepscope.formats.xplane.decoded.plane_stats import integer
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.tracks import TRACKS
+from stepscope.trace.tables import TRACKS
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
@@ -22,24 +22,20 @@ if TYPE_CHECKING:
     from stepscope.xspace.reading.columns import Plane, XSpace
 
 HOST_PLANE: Final = "/host:CPU"
-
 #: Planes whose lines belong to the host's threads; normally merged when saved.
 _SIDE_PLANES: Final = frozenset(
     {"/host:CUPTI", "/host:ROCTRACER", "/host:python-tracer", "/host:TPU-runtime"}
 )
-
 _CHILD: Final = Pattern(r"(?P<name>.*) \[(?P<pid>\d+)\]\Z", re.DOTALL)
 _DEVICE: Final = Pattern(
     r"/device:(?P<type>GPU|TPU):(?P<ordinal>\d{1,9})(?P<rest>.*)\Z", re.DOTALL
 )
-
 #: Ids that producers give to lines they derive: base, base + 1, and so on.
 #: Definition: docs/formats/xplane.md#planes-become-groups-of-tracks.
 _DERIVED_BASE: Final = -559038737
 _DERIVED_LAST: Final = _DERIVED_BASE + 389
 _OVERHEAD_ID: Final = _DERIVED_BASE + 6
 _COUNTERS_ID: Final = 2**63 - 1
-
 _DERIVED_NAMES: Final = {
     "Steps": "steps",
     "Launch Stats": "launch_stats",
@@ -52,11 +48,47 @@ _DERIVED_NAMES: Final = {
     "Source code": "source",
     "Source Code": "source",
 }
-
 #: How lines of a GPU are called on which its streams wait.
 _WAITS: Final = "synchronisation"
-
 _LINE_TYPES: Final = Pattern(r"Stream #\S*?\((?P<types>[^)]*)\)")
+
+
+def integer(plane: Plane, name: str) -> int | None:
+    """Return a whole number; None if there is none or it exceeds 64 bits signed."""
+    value = _value(plane, name)
+    if isinstance(value, float) and math.isfinite(value):
+        value = int(value)
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    return None
+
+
+def real(plane: Plane, name: str) -> float | None:
+    """Return a finite number, None where there is none."""
+    value = _value(plane, name)
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def text(plane: Plane, name: str) -> str | None:
+    """Return a text that is not empty, None where there is none."""
+    value = _value(plane, name)
+    return value if isinstance(value, str) and value else None
+
+
+def raw(plane: Plane, name: str) -> bytes | None:
+    """Return bytes, None where there are none."""
+    value = _value(plane, name)
+    return value if isinstance(value, bytes) else None
+
+
+def _value(plane: Plane, name: str) -> float | int | str | bytes | None:
+    found = None
+    for key, _, value in plane.stats:
+        if key == name:
+            found = value
+    return found
 
 
 class PlaneRole(Frozen, frozen=True, eq=True):

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.columns import Values
+    from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
-    from stepscope.formats.xplane.decoded.texts import Texts
 
 #: The details of a copy or memset, whichever stat holds them.
 COPY: Final = "copy"
@@ -99,8 +98,6 @@ def gather_rows(recording: Recording) -> ActivityRows:
 
 
 class _Columns:
-    """Columns of all rows, filled block by block."""
-
     def __init__(self, keys: Sequence[str], total: int) -> None:
         self._copies = [key for key in _COPY_DETAILS if key in keys]
         self._passive = [key for key in _PASSIVE_DETAILS if key in keys]

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.xplane.decoded.columns import series_of
+from stepscope.formats.assemble import DeviceTables, declared_frame
+from stepscope.formats.xplane.decoded.columns import distinct_handles, series_of
 from stepscope.formats.xplane.decoded.shown_texts import ANNOTATION, outermost
-from stepscope.formats.xplane.decoded.texts import distinct_handles
 from stepscope.formats.xplane.decoded.tracks import line_types
 from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
-from stepscope.formats.xplane.tables.copies import CopyTable
-from stepscope.formats.xplane.tables.geometries import geometries_of
+from stepscope.formats.xplane.tables.details import CopyTable, geometries_of
 from stepscope.formats.xplane.tables.programs import program_modules
-from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS, DEVICE_ACTIVITY
+from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -33,14 +31,15 @@ from stepscope.trace.reading.activity_names import (
 )
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.formats.xplane.decoded.columns import Texts
     from stepscope.formats.xplane.decoded.recording import Recording
-    from stepscope.formats.xplane.decoded.texts import Texts
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
-    from stepscope.formats.xplane.tables.program_runs import ProgramRuns
+    from stepscope.formats.xplane.tables.programs import ProgramRuns
 
 _CODES: Final = {
     **{kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)},
@@ -51,21 +50,13 @@ _KERNEL: Final = _CODES["kernel"]
 _NONE: Final = _CODES[NOT_ACTIVITY]
 
 
-class Activity(Frozen, frozen=True, kw_only=True, eq=True):
-    """The tables `device_activity` and `geometries`, and what was doubtful in them.
+class Activity(DeviceTables, frozen=True, kw_only=True, eq=True):
+    """What ran on devices.
 
     Attributes:
-        frame: Rows of `device_activity`.
-        geometries: Rows of `geometries`.
-        refused: Field of a launch's details → activities in which it was impossible.
-        undirected: Number of copies whose direction is not recorded; taken as local.
         by_track: Track → rows of `frame`.
     """
 
-    frame: pl.DataFrame
-    geometries: pl.DataFrame
-    refused: dict[str, int]
-    undirected: int
     by_track: dict[int, tuple[int, int]]
 
 
@@ -292,20 +283,12 @@ def _frame(
     if "correlation" not in given and len(runs.call):
         run = _runs(recording, runs, rows)[chosen]
         given["correlation"] = nullable("correlation", run, run >= 0)
-    return pl.DataFrame(
-        [
-            pl.Series(name, given[name], dtype=dtype)
-            if name in given
-            else pl.Series(name, [None], dtype=dtype).new_from_index(0, len(event))
-            for name, dtype in DEVICE_ACTIVITY.dtypes().items()
-        ]
-    )
+    return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
 
 
 def _runs(
     recording: Recording, runs: ProgramRuns, rows: ActivityRows
 ) -> NDArray[np.int64]:
-    """Return the run of a program that each event of a core belongs to, -1 for none."""
     found = np.full(len(rows.event), -1)
     start_ps = recording.timeline.start_ps[rows.event]
     for position, number in enumerate(recording.activity_tracks):

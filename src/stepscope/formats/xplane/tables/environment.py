@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.lost import or_lost
-from stepscope.formats.xplane.decoded.plane_stats import integer, raw, real, text
+from stepscope.formats.assemble import environment_frame, or_lost
+from stepscope.formats.xplane.decoded.tracks import integer, raw, real, text
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
-from stepscope.trace.devices import DEVICES
-from stepscope.trace.environment import environment_frame
+from stepscope.trace.tables import DEVICES
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
@@ -86,9 +85,13 @@ def task_environment(recording: Recording) -> TaskEnvironment:
                 levels=_levels(raw(plane, EnvironmentStat.OPTIONS)),
                 asked_levels=_levels(raw(plane, EnvironmentStat.ASKED)),
                 collectors=text(plane, EnvironmentStat.COLLECTORS),
-                cores=_cores(integer(plane, EnvironmentStat.CORES)),
-                cuda_runtime=_version(integer(plane, EnvironmentStat.CUDA_RUNTIME)),
-                cuda_driver=_version(integer(plane, EnvironmentStat.CUDA_DRIVER)),
+                cores=_within(integer(plane, EnvironmentStat.CORES), _MOST_CORES),
+                cuda_runtime=_within(
+                    integer(plane, EnvironmentStat.CUDA_RUNTIME), _LARGEST_VERSION
+                ),
+                cuda_driver=_within(
+                    integer(plane, EnvironmentStat.CUDA_DRIVER), _LARGEST_VERSION
+                ),
                 complete_until_ns=integer(plane, EnvironmentStat.COMPLETE_UNTIL),
             )
     return TaskEnvironment()
@@ -216,12 +219,8 @@ def _device(plane: Plane, role: PlaneRole, activities: int) -> dict[str, object]
     }
 
 
-def _cores(said: int | None) -> int | None:
-    return said if said is not None and 0 < said <= _MOST_CORES else None
-
-
-def _version(said: int | None) -> int | None:
-    return said if said is not None and 0 < said <= _LARGEST_VERSION else None
+def _within(said: int | None, most: int) -> int | None:
+    return said if said is not None and 0 < said <= most else None
 
 
 def _levels(options: bytes | None) -> tuple[int, int, int] | None:

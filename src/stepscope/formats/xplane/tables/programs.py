@@ -1,4 +1,11 @@
-"""Compiled programs: the HLO modules that a profile holds, and their instructions."""
+"""The model in a file: compiled programs, their runs on cores, and variables.
+
+Where a device runs whole programs, as a TPU does, no call of the host belongs to one
+op. Each run of a program has an id, which the call carries that queues it; all ops of
+the run come from that call.
+
+Definition: docs/formats/xplane.md#executions-of-programs.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.lost import or_lost
+from stepscope.formats.assemble import or_lost
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.hlo_ops import HLO_OPS
+from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
+from stepscope.trace.tables import HLO_OPS, PARAMETERS
 from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
@@ -21,14 +30,133 @@ if TYPE_CHECKING:
     from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
 
+_RUN: Final = "run_id"
+_DEVICE: Final = "device_ordinal"
+_TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
+_NOT_DESCRIBED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="The recording does not describe the variables of the model.",
+    remedy=Remedy.DESCRIBE_MODEL,
+)
 #: Both spellings occur.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
-
 _NO_HLO: Final = Unavailable(
     code="NO_HLO",
     reason="The profile holds no HLO module.",
     remedy=Remedy.RECORD_HLO,
 )
+
+
+class ProgramRuns(Frozen, frozen=True):
+    """The queued runs of a file: arrays of equal length, by device and then start.
+
+    The number of a run in this list is the id that its call and its ops share.
+
+    Attributes:
+        call: Row of events of the call that queued the run.
+        device: Ordinal of the device.
+        start_ps: When the run began on the device.
+        end_ps: When it ended.
+    """
+
+    call: NDArray[np.int64]
+    device: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+    def at(self, device: int, times_ps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the run of a device that each time lies in, -1 for none."""
+        first, last = np.searchsorted(self.device, (device, device + 1)).tolist()
+        if first == last:
+            return np.full(len(times_ps), -1)
+        begun = np.searchsorted(self.start_ps[first:last], times_ps, side="right")
+        run = first + begun - 1
+        within = (begun > 0) & (times_ps < self.end_ps[run])
+        return np.where(within, run, -1)
+
+
+def program_runs(recording: Recording) -> ProgramRuns:
+    """Match the runs that devices recorded with the calls that queued them.
+
+    The host notes an id more than once: the call is the first of them, the others tell
+    that the run is done.
+    """
+    is_core = any(it.kind == "core" for it in recording.tracks)
+    calls = _calls(recording) if is_core else {}
+    found = [
+        (calls[device, run], device, start, end)
+        for device, run, start, end in (_runs(recording) if calls else ())
+        if (device, run) in calls
+    ]
+    found.sort(key=lambda one: one[1:3])
+    columns = np.array(found, np.int64).reshape(-1, 4).T.copy()
+    return ProgramRuns(*columns)
+
+
+def _calls(recording: Recording) -> dict[tuple[int, int], int]:
+    rows, ids = recording.host_values(_RUN)
+    if not len(rows):
+        return {}
+    devices, told = recording.values_at([_DEVICE], rows)[_DEVICE].integers()
+    numbers, known = ids.integers()
+    start_ps = recording.timeline.start_ps[rows]
+    found: dict[tuple[int, int], int] = {}
+    for at in np.argsort(start_ps, kind="stable").tolist():
+        if told[at] and known[at]:
+            found.setdefault((int(devices[at]), int(numbers[at])), int(rows[at]))
+    return found
+
+
+def _runs(recording: Recording) -> list[tuple[int, int, int, int]]:
+    line = recording.timeline
+    found: list[tuple[int, int, int, int]] = []
+    for track, it in enumerate(recording.tracks):
+        device = it.role.device
+        if it.derived != "xla_modules" or device is None:
+            continue
+        begin, end = int(line.event_begin[track]), int(line.event_end[track])
+        ids, known = recording.values_in([_RUN], begin, end)[_RUN].integers()
+        start_ps = line.start_ps[begin:end]
+        end_ps = start_ps + line.dur_ps[begin:end]
+        found += [
+            (device, *one)
+            for one, is_known in zip(
+                zip(*(it.tolist() for it in (ids, start_ps, end_ps)), strict=True),
+                known.tolist(),
+                strict=True,
+            )
+            if is_known
+        ]
+    return found
+
+
+def parameters(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Return every variable of the model, in the order of the recording."""
+    space = recording.space
+    planes = [row for row, it in enumerate(space.planes) if it.name == MODEL_PLANE]
+    if not planes:
+        return or_lost(_NOT_DESCRIBED, recording.damaged_at)
+    types = space.event_types
+    rows = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
+    values = recording.type_values((*_TEXTS, ParameterStat.TRAINABLE))
+    texts = recording.texts()
+    columns = {
+        key: texts.series(key, texts.numbers(values[key])[rows]) for key in _TEXTS
+    }
+    trained, known = values[ParameterStat.TRAINABLE].integers()
+    frame = pl.DataFrame(
+        {
+            "name": pl.Series(recording.type_names[rows].tolist(), dtype=pl.String),
+            "scope": columns[ParameterStat.SCOPE].fill_null(""),
+            "shape": columns[ParameterStat.SHAPE],
+            "dtype": columns[ParameterStat.DTYPE],
+            "trainable": nullable("trainable", trained[rows] != 0, known[rows]),
+        }
+    )
+    sizes = pl.col("shape").str.json_decode(pl.List(pl.Int64()))
+    return frame.with_columns(sizes).select(
+        pl.col(column).cast(dtype) for column, dtype in PARAMETERS.dtypes().items()
+    )
 
 
 class Programs(Frozen, frozen=True, eq=True):
@@ -85,7 +213,6 @@ def program_modules(
 def _parsed(
     recording: Recording,
 ) -> tuple[list[tuple[int, str, list[HloInstruction]]], int]:
-    """(Program, module, instructions) in order of programs, and how many are broken."""
     programs = []
     malformed = 0
     values = recording.type_values(_PROTO_KEYS)

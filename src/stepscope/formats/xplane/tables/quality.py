@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.idle_devices import IN_DOUBT
-from stepscope.formats.xplane.decoded.plane_stats import integer, text
+from stepscope.formats.assemble import (
+    IN_DOUBT,
+    damaged_file,
+    doubt_note,
+    work_notes,
+)
+from stepscope.formats.xplane.decoded.tracks import integer, text
 from stepscope.formats.xplane.tables.environment import (
     compared_clock,
     start_unix_ns,
@@ -19,16 +24,7 @@ from stepscope.formats.xplane.tables.missing_devices import why_unused
 from stepscope.patterns import Pattern
 from stepscope.remedies import Remedy
 from stepscope.rundir import is_spool
-from stepscope.trace.quality import (
-    DEVICE_IN_DOUBT,
-    ENDED_EARLY,
-    QualityNote,
-    notes_frame,
-)
-from stepscope.trace.reading.shared_notes import (
-    damaged_file,
-    launch_and_copy_notes,
-)
+from stepscope.trace.quality import ENDED_EARLY, QualityNote, notes_frame
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 from stepscope.xspace.vocabulary import END_PLANE, END_STAT
@@ -99,7 +95,6 @@ def _unfinished(recording: Recording) -> Iterator[QualityNote]:
     yield QualityNote(
         kind="unfinished_recording",
         severity="warning",
-        scope="file",
         message="The recording was not ended: the program was killed, or still runs. "
         "What stepscope itself recorded until a moment (0.2 s) before is here; what a "
         "framework recorded is not.",
@@ -114,7 +109,6 @@ def _early_end(recording: Recording) -> Iterator[QualityNote]:
             yield QualityNote(
                 kind=ENDED_EARLY,
                 severity="warning",
-                scope="file",
                 message=f"The program ended with {ended_with} before its first step.",
                 remedy="Let the program come to its steps, and record again.",
             )
@@ -131,7 +125,6 @@ def _reported(recording: Recording) -> Iterator[QualityNote]:
                 kind="many_messages",
                 severity="warning",
                 count=len(counted),
-                scope="file",
                 message=f"The producer reports {len(counted):,} different {severity}s; "
                 f"the first {_MESSAGES} are shown.",
             )
@@ -142,7 +135,6 @@ def _reported(recording: Recording) -> Iterator[QualityNote]:
                     kind="dropped_events",
                     severity="warning",
                     count=times * int(dropped["count"] or dropped["other"]),
-                    scope="file",
                     message=f"The producer reports lost events: {message}",
                     remedy="Record fewer steps or a lower tracer level.",
                 )
@@ -151,7 +143,6 @@ def _reported(recording: Recording) -> Iterator[QualityNote]:
                     kind=f"producer_{severity}",
                     severity=severity,
                     count=times,
-                    scope="file",
                     message=f"The producer reports: {message}",
                 )
 
@@ -163,7 +154,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             kind="negative_durations",
             severity="warning",
             count=line.negative,
-            scope="file",
             message=f"{line.negative:,} events end before they start and are left out.",
         )
     if line.impossible:
@@ -171,7 +161,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             kind="impossible_times",
             severity="warning",
             count=line.impossible,
-            scope="file",
             message=f"{line.impossible:,} events lie months away from the others and "
             "are left out.",
         )
@@ -180,7 +169,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             kind="impossible_line_times",
             severity="warning",
             count=base.impossible,
-            scope="file",
             message=f"{base.impossible:,} lines start at a time that fits no "
             "recording; they are shown from time 0.",
         )
@@ -189,7 +177,6 @@ def _times(recording: Recording) -> Iterator[QualityNote]:
             kind="lines_anchored",
             severity="info",
             count=base.anchored,
-            scope="file",
             message=f"{base.anchored:,} lines have relative times in a file with "
             "absolute ones; they are counted from its first line.",
         )
@@ -225,7 +212,6 @@ def _names(recording: Recording) -> Iterator[QualityNote]:
             kind="unknown_event_names",
             severity="warning",
             count=events,
-            scope="file",
             message=f"{events:,} events refer to {int(unknown.sum()):,} names that the "
             "file does not hold; names come after the events, so a cut file loses "
             "them first.",
@@ -239,7 +225,6 @@ def _clock(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="clock_compared",
             severity="info",
-            scope="file",
             message="The clock of this host was "
             f"{clock.offset_ns / _NS_PER_MS:+.3f} ms ahead of that of the machine that "
             f"recorded it, give or take {clock.doubt_ns / _NS_PER_MS:.3f} ms; its "
@@ -249,7 +234,6 @@ def _clock(recording: Recording) -> Iterator[QualityNote]:
         yield QualityNote(
             kind="no_clock",
             severity="info",
-            scope="file",
             message="The file does not say when recording began, so its times cannot "
             "be compared with those of other hosts, and the options of the capture "
             "are unknown.",
@@ -269,7 +253,6 @@ def _levels(recording: Recording) -> Iterator[QualityNote]:
     yield QualityNote(
         kind="tracer_levels",
         severity="info" if host else "warning",
-        scope="file",
         message=f"Tracer levels in force: host {host}, device {device}, "
         f"Python {python}.{differ}",
         remedy=None if host else "Record with host_tracer_level 2 to see the host.",
@@ -294,7 +277,6 @@ def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
             kind="idle_devices",
             severity="info",
             count=len(listed) - len(used),
-            scope="file",
             message=f"{len(used)} of {len(listed)} devices ({kinds}) have recorded "
             "activity; the others were not used, or not traced.",
         )
@@ -318,18 +300,12 @@ def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
 
 def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     if why_unused(recording, activity) == IN_DOUBT:
-        yield QualityNote(
-            kind=DEVICE_IN_DOUBT,
-            severity="warning",
-            count=len({role.device for role in recording.roles if role.core}),
-            scope="file",
-            message=IN_DOUBT.reason,
-            remedy=IN_DOUBT.remedy,
-        )
+        listed = {role.device for role in recording.roles if role.core}
+        yield doubt_note(IN_DOUBT, len(listed))
 
 
 def _activity(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
-    yield from launch_and_copy_notes(activity.refused, activity.undirected)
+    yield from work_notes(activity.refused, activity.undirected)
     overlapping, span = _overlaps(recording, activity)
     if overlapping:
         yield QualityNote(

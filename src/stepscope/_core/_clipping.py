@@ -1,0 +1,38 @@
+"""Times of rows cut at ±(2**62 - 1), so that no sum or difference can overflow.
+
+Written into each kernel that imports them when that is compiled: C can inline functions
+only within a module.
+"""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from stepscope._core import _shim as cython
+if not cython.compiled:
+    from stepscope._core import _shim as cython
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def clipped_start(start: cython.longlong) -> cython.longlong:
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    return max(-limit, min(limit, start))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def clipped_end(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
+    limit: cython.longlong = 0x3FFF_FFFF_FFFF_FFFF
+    begins: cython.longlong = clipped_start(start)
+    if dur <= 0:
+        return begins
+    if start < 0:
+        # The sum of a negative and a positive number cannot overflow.
+        return max(-limit, min(limit, start + dur))
+    return limit if dur > limit - begins else begins + dur

@@ -1,0 +1,343 @@
+"""Rules that compare the workers of a run with each other."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.advice.catalogue import rule_item, shared_texts
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.compared import (
+    COMPARED_READS,
+    ONE_EACH,
+    hands_on,
+    judge_steps,
+    most_often,
+    workers_of,
+)
+from stepscope.advice.worker_comparison import HOST_WORK
+from stepscope.derive.facts.hosts.worker_processes import worker_ops
+from stepscope.derive.facts.processors import processor_signals
+from stepscope.derive.facts.replaying.edits import Levelled
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.step_time.owners import OWNERS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.advice.signals import Signals
+    from stepscope.advice.worker_comparison import StepWorkers, WorkerSignals
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.run_derivation import RunDerivation
+    from stepscope.thresholds import Thresholds
+
+_TEXTS: Final = shared_texts("excess")
+
+#: The signals that `without_a_core` asks for.
+CORE_READS: Final[tuple[RunDerivation[Any], ...]] = (
+    *(account_signals, processor_signals, worker_ops),
+)
+#: Who runs so small a part of ops that the others do not run has no more to do.
+_ALIKE: Final = 1.0
+
+_OWNERS: Final = frozenset(one.name for one in OWNERS if one.category in HOST_WORK)
+#: The part of the excess that a name has to hold.
+_MOST: Final = 0.5
+
+
+def most_of_excess(
+    accounted: AccountSignals, busiest: str, excess_ms: float
+) -> str | None:
+    """Return the name that takes most of a worker's excess; None where none does.
+
+    Only workers without devices are compared: the account does not name the work of a
+    device.
+
+    Args:
+        busiest: Label of the worker.
+        excess_ms: What it has to do beyond the median of the others, in a step.
+    """
+    by_worker = {
+        one.label: _named_ms(one) for one in accounted.shares if one.device is None
+    }
+    others = [named for label, named in by_worker.items() if label != busiest]
+    if busiest not in by_worker or not others:
+        return None
+    beyond = {
+        name: ms - float(np.median([other.get(name, 0.0) for other in others]))
+        for name, ms in by_worker[busiest].items()
+    }
+    most = max(beyond, key=beyond.__getitem__, default=None)
+    return most if most is not None and beyond[most] >= _MOST * excess_ms else None
+
+
+def _named_ms(shares: StepShares) -> dict[str, float]:
+    """Return the named parts of a host's own work in a step, in milliseconds."""
+    found: Counter[str] = Counter()
+    for one in shares.names:
+        if one.owner in _OWNERS and one.name is not None and not one.loop:
+            found[one.name] += one.time_ps
+    steps = len(shares.window_ps)
+    return {name: ps / PS_PER_MS / steps for name, ps in found.items()}
+
+
+def without_a_core(
+    finding: Finding,
+    signals: Signals,
+    thresholds: Thresholds,
+    found: WorkerSignals,
+    workers: Sequence[str],
+) -> Finding:
+    """Make a failing finding a note where workers only lack a core.
+
+    In another run it may be another one of them that is late.
+
+    Args:
+        workers: Those that come late, or have more to do.
+    """
+    excess = [one.excess_ps or 0 for one in found.steps if one.busiest in workers]
+    mean_ms = sum(excess) / max(len(found.steps), 1) / PS_PER_MS
+    # Whoever waits for its batch is late by no work of its own.
+    failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
+    waits = [_for_cores(signals, thresholds, one, mean_ms) for one in workers]
+    known = [one for one in waits if one is not None]
+    waiting = min(known) if failed and known and len(known) == len(waits) else None
+    enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
+    facts = (
+        *finding.facts,
+        _TEXTS.fact("waiting_for_cores", waiting if enough else None),
+    )
+    if not enough:
+        return msgspec.structs.replace(finding, facts=facts)
+    return msgspec.structs.replace(
+        finding,
+        severity="info",
+        note="cores",
+        because=("cores",),
+        facts=facts,
+        actions=_TEXTS.chosen("for_cores"),
+    )
+
+
+def _for_cores(
+    signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
+) -> float | None:
+    """Return in how much of the time threads wait for a core where a worker is.
+
+    None where a core need not be what it lacks: where it has work that the others do
+    not have, by the ops that it runs or by what its time is named, or where cores of
+    its machine are free.
+    """
+    hosts, accounted = signals.of(processor_signals), signals.of(account_signals)
+    if isinstance(hosts, Unavailable) or isinstance(accounted, Unavailable):
+        return None
+    cores = hosts.get(worker)
+    if cores is None or not cores.are_full(thresholds):
+        return None
+    ops = signals.of(worker_ops)
+    more = ops.beyond_others(worker)
+    if more is None or more > _ALIKE:
+        return None
+    more_of = most_of_excess(accounted, worker, excess_ms)
+    if more_of is not None and not ops.runs_op(worker, more_of):
+        return None
+    return math.fsum(cores.waiting_percent) / max(len(cores.waiting_percent), 1)
+
+
+_BALANCE_ITEM: Final = rule_item("multi.balance")
+
+
+def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = workers_of(_BALANCE_ITEM, signals)
+    if isinstance(found, Finding):
+        return found
+    if hands_on(signals):
+        return _BALANCE_ITEM.not_applicable("pipeline")
+    excess = [step.excess_ps for step in found.steps]
+    known = [one for one in excess if one is not None]
+    if len(known) < len(excess):
+        return _BALANCE_ITEM.cannot_tell("unknown")
+    names = [step.busiest for step in found.steps]
+    busiest, percent = most_often(found.steps, names)
+    same = percent >= thresholds.same_worker.value
+    accounted = signals.of(account_signals)
+    mean_ms = sum(known) / len(known) / PS_PER_MS if known else 0.0
+    finding = judge_steps(
+        _BALANCE_ITEM,
+        signals,
+        thresholds,
+        found,
+        cause="excess",
+        effect_ps=known,
+        warn=thresholds.balance_warn,
+        critical=thresholds.balance_critical,
+        named=busiest if same else None,
+        detail=None
+        if busiest is None or isinstance(accounted, Unavailable)
+        else most_of_excess(accounted, busiest, mean_ms),
+        facts=_BALANCE_ITEM.facts(busiest_in=percent if same else None),
+    )
+    if finding.status == "fail" and not same:
+        # No change of this program's makes the workers' random work equal.
+        return _BALANCE_ITEM.finding(
+            "pass",
+            note="changing",
+            confidence=finding.confidence,
+            value=finding.value,
+            share_percent=finding.share_percent,
+            ms_per_step=finding.ms_per_step,
+            threshold=finding.threshold,
+            steps_clean=finding.steps_clean,
+            devices=finding.devices,
+            facts=finding.facts,
+            inputs=finding.inputs,
+        )
+    late = () if busiest is None else (busiest,)
+    return without_a_core(finding, signals, thresholds, found, late)
+
+
+def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let the worker with most work have as much as the others: half-way at least.
+
+    Where a host drives several devices the others' exchanges would end earlier with it,
+    and how long they wait for it is part of their time. Where it drives none, the
+    exchange is a wait of its threads that another rank ends.
+    """
+    found = workers_of(_BALANCE_ITEM, signals)
+    if isinstance(found, Finding) or found.devices != 1:
+        return ()
+    name, _percent = most_often(found.steps, [step.busiest for step in found.steps])
+    work_ms = None if name is None else found.work_ms[name]
+    if not work_ms:
+        return ()
+    excess_ms = sum(step.excess_ps or 0 for step in found.steps) / len(found.steps)
+    part = min(excess_ms / PS_PER_MS / work_ms, 1.0)
+    return (Levelled((1 - part / 2, 1 - part)),)
+
+
+BALANCE: Final = Rule(
+    _BALANCE_ITEM, judge_balance, (*COMPARED_READS, *CORE_READS), balance_changes
+)
+
+
+_TURNS_ITEM: Final = rule_item("multi.sequential")
+
+
+def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = workers_of(_TURNS_ITEM, signals)
+    if isinstance(found, Finding):
+        return found
+    if found.devices < _SEVERAL:
+        return _TURNS_ITEM.not_applicable(ONE_EACH)
+    if not found.alike(thresholds.alike_work.value):
+        return _TURNS_ITEM.not_applicable("unlike")
+    together = [step.concurrency for step in found.steps]
+    known = [one for one in together if one is not None]
+    if len(known) < len(together):
+        return _TURNS_ITEM.cannot_tell("unknown")
+    return judge_steps(
+        _TURNS_ITEM,
+        signals,
+        thresholds,
+        found,
+        cause="turns",
+        effect_ps=[
+            round(step.window_ps * max(1 - one / found.devices, 0.0))
+            for step, one in zip(found.steps, known, strict=True)
+        ],
+        warn=thresholds.turns_warn,
+        critical=thresholds.turns_critical,
+        note="pipeline" if hands_on(signals) else None,
+        facts=_TURNS_ITEM.facts(
+            at_a_time=round(sum(known) / len(known), 1), devices_of_host=found.devices
+        ),
+    )
+
+
+_SEVERAL: Final = 2
+TURNS: Final = Rule(_TURNS_ITEM, judge_turns, COMPARED_READS)
+
+
+_ARRIVAL_ITEM: Final = rule_item("allreduce.arrival")
+
+
+def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = workers_of(_ARRIVAL_ITEM, signals)
+    if isinstance(found, Finding):
+        return found
+    waits = [step.waiting_ps for step in found.steps]
+    known = [wait for wait in waits if wait is not None]
+    if len(known) < len(waits):
+        return _ARRIVAL_ITEM.cannot_tell("unmatched")
+    last, percent = most_often(found.steps, [step.last for step in found.steps])
+    same = last is not None and percent >= thresholds.same_worker.value
+    last_in = _ARRIVAL_ITEM.fact("last_in", percent if same else None)
+    judged = judge_steps(
+        _ARRIVAL_ITEM,
+        signals,
+        thresholds,
+        found,
+        cause="waiting",
+        effect_ps=known,
+        warn=thresholds.arrival_warn,
+        critical=thresholds.arrival_critical,
+        named=last if same else None,
+        facts=(last_in,),
+    )
+    late = found.workers if last is None or not same else (last,)
+    return without_a_core(judged, signals, thresholds, found, late)
+
+
+ARRIVAL: Final = Rule(
+    _ARRIVAL_ITEM,
+    judge_arrival,
+    (*COMPARED_READS, *CORE_READS),
+)
+
+
+_STAGGER_ITEM: Final = rule_item("multi.stagger")
+
+
+def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = workers_of(_STAGGER_ITEM, signals)
+    if isinstance(found, Finding):
+        return found
+    if hands_on(signals):
+        return _STAGGER_ITEM.not_applicable("pipeline")
+    if not found.alike(thresholds.alike_work.value):
+        return _STAGGER_ITEM.not_applicable("unlike")
+    skews = [step.skew_ps for step in found.steps]
+    known = [one for one in skews if one is not None]
+    if len(known) < len(skews) or _drowned(found.steps, thresholds):
+        return _STAGGER_ITEM.cannot_tell("clocks")
+    return judge_steps(
+        _STAGGER_ITEM,
+        signals,
+        thresholds,
+        found,
+        cause="skew",
+        effect_ps=known,
+        warn=thresholds.stagger_warn,
+        critical=thresholds.stagger_critical,
+        doubt_ps=sum(step.skew_doubt_ps for step in found.steps),
+    )
+
+
+def _drowned(steps: tuple[StepWorkers, ...], thresholds: Thresholds) -> bool:
+    """Return whether the skew may be an error of the clocks."""
+    skew = sum(step.skew_ps or 0 for step in steps)
+    doubt = sum(step.skew_doubt_ps for step in steps)
+    window = sum(step.window_ps for step in steps)
+    matters = 100 * max(skew, doubt) >= thresholds.stagger_warn.value * window
+    return matters and skew < thresholds.clock_margin.value * doubt
+
+
+STAGGER: Final = Rule(_STAGGER_ITEM, judge_stagger, COMPARED_READS)

@@ -1,0 +1,118 @@
+"""Rules about products that run beside the matrix units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.fitting_actions import for_kernels
+from stepscope.advice.judging.worked import (
+    WORKED_READS,
+    Worked,
+    faster,
+    judge_kernels,
+    kernels_of,
+    undecided,
+)
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.thresholds import Thresholds
+
+_ODD_SIZES_ITEM: Final = rule_item("tc.dims")
+
+#: A third to two thirds of the time goes, less what the padding costs.
+_ODD_SIZES_GAIN: Final = (0.3, 0.6)
+
+
+def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(_ODD_SIZES_ITEM, signals, thresholds, matrix_units=True)
+    if isinstance(work, Finding):
+        return work
+    worked = _odd_sizes_worked(work, thresholds)
+    odd = worked.rows
+    return judge_kernels(
+        _ODD_SIZES_ITEM,
+        signals,
+        thresholds,
+        work,
+        worked,
+        warn=thresholds.units_warn,
+        critical=thresholds.units_critical,
+        why_unknown=_ODD_SIZES_ITEM.reason("no_sizes"),
+        facts=_ODD_SIZES_ITEM.facts(
+            odd_size=odd["odd_size"][0] if odd.height else None
+        ),
+    )
+
+
+def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the narrow products beside the matrix units whose sizes are odd."""
+    beside = work.rows.filter(
+        pl.col("eligible")
+        & ~pl.col("collective")
+        & ~pl.col("matrix_units")
+        & (pl.col("precision") == "16")
+    )
+    return Worked(
+        beside.filter(pl.col("odd_size").is_not_null()),
+        _ODD_SIZES_GAIN,
+        pl.concat([beside.filter(~pl.col("sized")), undecided(work.rows)]),
+    )
+
+
+ODD_SIZES: Final = Rule(
+    _ODD_SIZES_ITEM, judge_odd_sizes, WORKED_READS, faster(_odd_sizes_worked)
+)
+
+
+_UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
+
+#: At least a third of the time goes, at most two thirds: up to three times as fast.
+_UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
+
+
+def judge_unused_units(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(_UNUSED_UNITS_ITEM, signals, thresholds, matrix_units=True)
+    if isinstance(work, Finding):
+        return work
+    worked = _unused_units_worked(work, thresholds)
+    return judge_kernels(
+        _UNUSED_UNITS_ITEM,
+        signals,
+        thresholds,
+        work,
+        worked,
+        warn=thresholds.units_warn,
+        critical=thresholds.units_critical,
+        actions=for_kernels(_UNUSED_UNITS_ITEM.actions, signals, work, worked.rows),
+        facts=_UNUSED_UNITS_ITEM.facts(eligible=work.share(_eligible(work))),
+    )
+
+
+def _eligible(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(
+        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
+    )
+
+
+def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the products that use no matrix unit."""
+    eligible = _eligible(work)
+    unknown = eligible.filter(pl.col("matrix_units").is_null())
+    return Worked(
+        eligible.filter(~pl.col("matrix_units")),
+        _UNUSED_UNITS_GAIN,
+        pl.concat([unknown, undecided(work.rows)]),
+        narrowed=True,
+    )
+
+
+UNUSED_UNITS: Final = Rule(
+    _UNUSED_UNITS_ITEM, judge_unused_units, WORKED_READS, faster(_unused_units_worked)
+)

@@ -1,0 +1,332 @@
+"""Rules about what Nsight Compute measured of kernels."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.advice.catalogue import rule_item, shared_texts
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.worked import (
+    WORKED_READS,
+    Worked,
+    judge_kernels,
+    kernels_of,
+)
+from stepscope.derive.facts.devices.device_fill import fill_signals
+from stepscope.derive.facts.devices.kernel_limits import measured_work
+from stepscope.derive.facts.devices.kernel_work import kernel_work
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.advice.item import Item
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.evidence import Fact
+    from stepscope.derive.run_derivation import RunDerivation
+    from stepscope.thresholds import Threshold, Thresholds
+
+_TEXTS: Final = shared_texts("measured")
+
+#: The signals that these functions ask for.
+MEASURED_READS: Final[tuple[RunDerivation[Any], ...]] = (*WORKED_READS, measured_work)
+_SECTOR_BYTES: Final = 32
+
+
+class Fault(Frozen, frozen=True, eq=True):
+    """What a rule looks for in the rows of `measured_work`.
+
+    Attributes:
+        found: Whether a kernel has the fault; null where its metrics do not tell.
+        saved: The share of such a kernel's time, 0 to 1, that a change saves at most:
+            the bound of the gain is that of Amdahl's law, the rest takes what it took.
+        because: The rule's stable word for why, by kernel; None where there is one
+            cause only.
+        shown: Key of a number → its column, of the largest such kernel.
+        added: Further columns for `shown`.
+    """
+
+    found: pl.Expr
+    saved: pl.Expr
+    because: pl.Expr | None = None
+    shown: Mapping[str, str] = MappingProxyType({})
+    added: Mapping[str, pl.Expr] = MappingProxyType({})
+
+
+def judge_measured(
+    item: Item,
+    signals: Signals,
+    thresholds: Thresholds,
+    fault: Fault,
+    *,
+    warn: Threshold | None = None,
+    **fields: Any,
+) -> Finding:
+    """Judge the share of kernels with a fault in the time of all kernels.
+
+    Kernels that were not measured may have it too: where they would turn the verdict,
+    it cannot tell. `fields` go to the finding.
+    """
+    work = kernels_of(item, signals, thresholds)
+    if isinstance(work, Finding):
+        return work
+    measured = signals.of(measured_work)
+    if isinstance(measured, Unavailable):
+        return item.cannot_tell(measured)
+    judged = measured.with_columns(
+        found=fault.found,
+        saved=pl.col("time_ps") * fault.saved.clip(0, 1),
+        because=pl.lit(None, pl.String) if fault.because is None else fault.because,
+        **fault.added,
+    )
+    chosen = judged.filter("found")
+    unknown = judged.filter(pl.col("found").is_null())
+    because = tuple(chosen["because"].drop_nulls().head(1))
+    time_ps = max(int(chosen["time_ps"].sum()), 1)
+    most = float(chosen["saved"].fill_null(0).sum()) / time_ps
+    share = work.share(unknown)
+    finding = judge_kernels(
+        item,
+        signals,
+        thresholds,
+        work,
+        # What the counters show may hide nothing: perhaps the kernel gains nothing.
+        Worked(chosen, (0.0, most), unknown),
+        warn=warn or thresholds.measured_warn,
+        critical=thresholds.measured_critical,
+        why_unknown=_TEXTS.reason(
+            "unmeasured", share=work.share(chosen), unknown=share
+        ),
+        facts=(*_shown(item, chosen, fault), _TEXTS.fact("unmeasured", share)),
+        inputs=("kernels", "measured_kernels"),
+        because=because,
+        **fields,
+    )
+    if finding.status != "fail":
+        return finding
+    # What is done about another cause would be of no use.
+    fitting = (it for it in item.actions if it.cause in ("any", *because))
+    return msgspec.structs.replace(
+        finding,
+        confidence=min(finding.confidence, *chosen["confidence"]),
+        actions=tuple(fitting),
+    )
+
+
+def _shown(item: Item, chosen: pl.DataFrame, fault: Fault) -> tuple[Fact, ...]:
+    """Return the numbers of the kernel with most time among those with the fault."""
+    return tuple(
+        item.fact(key, chosen[column][0] if chosen.height else None)
+        for key, column in fault.shown.items()
+    )
+
+
+_MEMORY_BOUND_ITEM: Final = rule_item("kernel.bound")
+
+#: Half of the bytes, in half of the time.
+_HALF: Final = 0.5
+
+
+def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
+    fault = Fault(
+        found=pl.col("bound") == "memory",
+        saved=pl.min_horizontal(
+            pl.lit(_HALF), 1 - pl.col("compute_percent") / pl.col("memory_percent")
+        ),
+        shown={
+            "memory": "memory_percent",
+            "compute": "compute_percent",
+        },
+    )
+    return judge_measured(
+        _MEMORY_BOUND_ITEM,
+        signals,
+        thresholds,
+        fault,
+        warn=thresholds.memory_bound_warn,
+        severity="info",
+    )
+
+
+MEMORY_BOUND: Final = Rule(_MEMORY_BOUND_ITEM, judge_memory_bound, MEASURED_READS)
+
+
+_COALESCING_ITEM: Final = rule_item("kernel.coalescing")
+
+#: Sectors that 32 threads need for 4 bytes each, and for the 16 that one thread reads
+#: at most; that many are touched only where threads read far apart.
+_LEAST_SECTORS: Final = 4
+_MOST_SECTORS: Final = 16
+_SCATTERED: Final = 24
+
+
+def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
+    loads, stores = _wasted("load"), _wasted("store")
+    weights = [pl.col(f"global_{it}_sectors").fill_null(1) for it in ("load", "store")]
+    known = pl.sum_horizontal(
+        pl.when(it.is_not_null()).then(weight)
+        for it, weight in zip((loads, stores), weights, strict=True)
+    )
+    wasted = pl.sum_horizontal(loads * weights[0], stores * weights[1]) / known
+    # Neither is known: 0 of 0.
+    wasted = pl.when(known > 0).then(wasted)
+    least = thresholds.wasted_sectors.value / 100
+    partly = (loads.is_null() & _touched("load")) | (
+        stores.is_null() & _touched("store")
+    )
+    found = (
+        pl.when(pl.col("bound") == "compute")
+        .then(pl.lit(value=False))
+        .when(wasted >= least)
+        .then(pl.lit(value=True))
+        .when(wasted.is_not_null() & ~partly)
+        .then(pl.lit(value=False))
+    )
+    fault = Fault(
+        found=found,
+        saved=wasted,
+        shown={
+            "wasted": "wasted_percent",
+            "load_sectors": "load_sectors_per_request",
+            "store_sectors": "store_sectors_per_request",
+        },
+        added={"wasted_percent": 100 * wasted},
+    )
+    return judge_measured(_COALESCING_ITEM, signals, thresholds, fault)
+
+
+def _touched(what: str) -> pl.Expr:
+    """Return whether a kernel does this at all, as far as is known."""
+    return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
+
+
+def _wasted(what: str) -> pl.Expr:
+    """Return the share of bytes that nobody asked for; null where nothing tells.
+
+    Of some more sectors than 4 a thread may read 4 bytes or 16: only the bytes that
+    were asked for tell.
+    """
+    used = pl.col(f"{what}_bytes_per_sector")
+    sectors = pl.col(f"{what}_sectors_per_request")
+    return (
+        pl.when(used.is_not_null())
+        .then((1 - used / _SECTOR_BYTES).clip(0, 1))
+        .when(sectors >= _SCATTERED)
+        .then(1 - _MOST_SECTORS / sectors)
+        .when(sectors <= _LEAST_SECTORS)
+        .then(pl.lit(0.0))
+        .when(pl.col(f"global_{what}_requests") == 0)
+        .then(pl.lit(0.0))
+    )
+
+
+COALESCING: Final = Rule(_COALESCING_ITEM, judge_coalescing, MEASURED_READS)
+
+
+_CONFLICTS_ITEM: Final = rule_item("kernel.conflicts")
+
+
+def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
+    conflicts = pl.col("bank_conflict_percent")
+    fault = Fault(
+        found=conflicts >= thresholds.bank_conflicts.value,
+        saved=conflicts / 100,
+        shown={
+            "conflicts": "bank_conflict_percent",
+            "stall": "stall_percent",
+        },
+    )
+    return judge_measured(_CONFLICTS_ITEM, signals, thresholds, fault)
+
+
+CONFLICTS: Final = Rule(_CONFLICTS_ITEM, judge_conflicts, MEASURED_READS)
+
+
+_OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
+
+#: Where a unit is as busy, it limits the kernel (as NVIDIA's section Speed of Light
+#: has it).
+_BUSY: Final = 60.0
+
+
+def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
+    achieved = pl.col("achieved_occupancy_percent")
+    few_blocks = pl.col("class").is_in(_few_blocks(signals))
+    low = thresholds.low_occupancy.value
+    bound = pl.col("bound")
+    busiest = pl.max_horizontal("compute_percent", "memory_percent")
+    found = (
+        pl.when((achieved >= low) | bound.is_in(["compute", "memory"]) | few_blocks)
+        .then(pl.lit(value=False))
+        .when((achieved < low) & (bound == "latency"))
+        .then(pl.lit(value=True))
+    )
+    limited = pl.col("theoretical_occupancy_percent") < low
+    fault = Fault(
+        found=found,
+        saved=pl.min_horizontal(1 - busiest / _BUSY, 1 - achieved / 100),
+        because=pl.when(limited)
+        .then("occupancy_limiter")
+        .when(~limited)
+        .then(pl.lit("work")),
+        shown={
+            "occupancy": "achieved_occupancy_percent",
+            "theoretical_occupancy": "theoretical_occupancy_percent",
+            "stall": "stall_percent",
+        },
+    )
+    return judge_measured(_OCCUPANCY_ITEM, signals, thresholds, fault)
+
+
+def _few_blocks(signals: Signals) -> list[int]:
+    """Return the classes of kernels that leave multiprocessors without any block.
+
+    Another rule judges these, `kernel.fill`: more blocks are what they lack.
+    """
+    devices = signals.of(fill_signals)
+    work = signals.of(kernel_work)
+    if isinstance(devices, Unavailable) or isinstance(work, Unavailable):
+        return []
+    fill = devices.get(work.label)
+    if fill is None:
+        return []
+    return [one for _, classes in fill.classes for one in classes]
+
+
+OCCUPANCY: Final = Rule(
+    _OCCUPANCY_ITEM, judge_occupancy, (*MEASURED_READS, fill_signals)
+)
+
+
+_SPILLS_ITEM: Final = rule_item("kernel.spills")
+
+
+def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
+    local = pl.col("local_memory_sectors")
+    loads, stores = pl.col("global_load_sectors"), pl.col("global_store_sectors")
+    every = pl.coalesce(pl.col("l1_bytes") / _SECTOR_BYTES, local + loads + stores)
+    share = (
+        pl.when(local == 0)
+        .then(pl.lit(0.0))
+        .when(every > 0)
+        .then((local / every).clip(0, 1))
+    )
+    fault = Fault(
+        found=100 * share >= thresholds.spilled_traffic.value,
+        saved=share,
+        shown={
+            "local": "local_percent",
+            "registers": "registers",
+        },
+        added={"local_percent": 100 * share},
+    )
+    return judge_measured(_SPILLS_ITEM, signals, thresholds, fault)
+
+
+SPILLS: Final = Rule(_SPILLS_ITEM, judge_spills, MEASURED_READS)

@@ -1,0 +1,197 @@
+"""Rules about a device that has too little to do: small kernels, small models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.derive.facts.devices.device_fill import COMPUTE, fill_signals
+from stepscope.derive.facts.devices.launching import launch_signals
+from stepscope.derive.facts.devices.set_up import set_up_signals
+from stepscope.derive.facts.evidence import Fact, Part, Saving
+from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.replaying.edits import Faster
+from stepscope.derive.facts.step_shares import account_signals
+from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS, PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Severity
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.device_fill import DeviceFill
+    from stepscope.derive.facts.replaying.edits import Change
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.thresholds import Thresholds
+
+_KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
+
+
+def judge_kernel_fill(signals: Signals, thresholds: Thresholds) -> Finding:
+    if signals.of(device_signals).recorded == "host_only":
+        return _KERNEL_FILL_ITEM.not_applicable(HOST_ONLY)
+    account = signals.of(account_signals)
+    if isinstance(account, Unavailable):
+        return _KERNEL_FILL_ITEM.cannot_tell(account)
+    devices = signals.of(fill_signals)
+    if isinstance(devices, Unavailable):
+        return _KERNEL_FILL_ITEM.cannot_tell(devices)
+    shares = account.judged()
+    fill = devices.get(shares.label)
+    if fill is None or 2 * fill.unshaped_ps >= fill.kernel_ps:
+        return _KERNEL_FILL_ITEM.cannot_tell("no_grids")
+    return _finding(signals, shares, fill, thresholds)
+
+
+def _finding(
+    signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
+) -> Finding:
+    compute = shares.percent(*COMPUTE)
+    percent = fill.unfilled_percent(shares)
+    steps = max(len(shares.window_ps), 1)
+    step_ms = shares.total_ps / steps / PS_PER_MS
+    effect = step_ms * percent / 100
+    idle = step_ms * compute / 100 * fill.idle_ps / max(fill.kernel_ps, 1)
+    failed = percent >= thresholds.fill_warn.value and (
+        effect * PS_PER_MS >= thresholds.smallest_effect.value
+    )
+    severity: Severity = "info"
+    if failed:
+        grave = percent >= thresholds.fill_critical.value
+        many = steps >= thresholds.few_steps.value
+        severity = "critical" if grave and many else "warn"
+    stepped = shares.step_source is not None
+    ragged = compute * (fill.last_round_ps or 0) / max(fill.kernel_ps, 1)
+    in_rounds = not failed and ragged >= thresholds.fill_warn.value
+    return _KERNEL_FILL_ITEM.finding(
+        "fail" if failed else "pass",
+        severity=severity,
+        note="rounds" if in_rounds else None,
+        confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
+        value=percent,
+        ms_per_step=effect if stepped else None,
+        steps_clean=len(shares.window_ps) if stepped else None,
+        threshold=thresholds.fill_warn,
+        devices=(shares.label,),
+        parts=tuple(
+            Part(
+                name=one.name,
+                detail=_KERNEL_FILL_ITEM.note("blocks", blocks=one.blocks),
+                share_percent=compute * one.time_ps / max(fill.kernel_ps, 1),
+            )
+            for one in (fill.in_rounds if in_rounds else fill.largest)
+        ),
+        facts=(
+            *_KERNEL_FILL_ITEM.facts(cores=fill.cores),
+            *_rounds(fill, compute),
+            *_KERNEL_FILL_ITEM.facts(
+                without_grid=100 * fill.unshaped_ps / max(fill.kernel_ps, 1)
+            ),
+        ),
+        inputs=("kernels", "account"),
+        saving_ms=Saving(low=idle / 2, high=idle) if failed and stepped else None,
+    )
+
+
+def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
+    """Return what is known of rounds, and what a larger grid would be enough."""
+    known = fill.last_round_ps is not None
+    part = compute / max(fill.kernel_ps, 1)
+    first = next(iter(fill.largest), None)
+    three = None if first is None else first.for_three_rounds
+    return _KERNEL_FILL_ITEM.facts(
+        last_round=part * (fill.last_round_ps or 0) if known else None,
+        last_round_idle=part * fill.last_round_idle_ps if known else None,
+        for_one_each=None if first is None else round(first.for_one_each, 1),
+        for_three_rounds=None if three is None else round(three, 1),
+    )
+
+
+def kernel_fill_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let each such kernel take less by the multiprocessors without a block.
+
+    That is what other work on these would gain: a larger batch by the sample, or
+    branches that are computed together.
+    """
+    account, devices = signals.of(account_signals), signals.of(fill_signals)
+    if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
+        return ()
+    fill = devices.get(account.judged().label)
+    if fill is None:
+        return ()
+    return tuple(
+        Faster(classes, (1 - idle / 2, 1 - idle)) for idle, classes in fill.classes
+    )
+
+
+KERNEL_FILL: Final = Rule(
+    _KERNEL_FILL_ITEM,
+    judge_kernel_fill,
+    (account_signals, device_signals, fill_signals, record_grade),
+    kernel_fill_changes,
+)
+
+
+_SMALL_MODEL_ITEM: Final = rule_item("gpu.worth")
+
+_OWNED: Final = Owned(
+    parts={"launch": ("launch",)}, device=True, seen=("launch",), unknown=False
+)
+
+
+def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
+    shares = shares_of(_SMALL_MODEL_ITEM, _OWNED, signals, thresholds)
+    if isinstance(shares, Finding):
+        return shares
+    launching = signals.of(launch_signals)
+    if isinstance(launching, Unavailable):
+        return _SMALL_MODEL_ITEM.cannot_tell(launching)
+    computing = shares.percent(*_COMPUTE)
+    # Calls that set the device up are no giving of work: they come once.
+    giving = max(shares.percent(*_GIVING) - _once_percent(signals, shares), 0.0)
+    latency = (
+        launching.latency_ps
+        if launching.latency_samples
+        else thresholds.small_kernel.value
+    )
+    idle = computing <= thresholds.worth_compute.value
+    costly = giving >= thresholds.worth_giving.value
+    tiny = launching.median_kernel_ps < latency
+    # Work that several devices share, or that is much, is no small model.
+    steps = max(len(shares.window_ps), 1)
+    little = sum(shares.times(*_COMPUTE)) / steps <= thresholds.worth_most.value
+    alone = not any(shares.times("collective"))
+    small = tiny and little and alone
+    return _SMALL_MODEL_ITEM.finding(
+        "fail" if idle and costly and small else "pass",
+        confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
+        value=giving,
+        threshold=thresholds.worth_giving,
+        devices=(shares.label,),
+        facts=_SMALL_MODEL_ITEM.facts(
+            computing=computing,
+            median_kernel=launching.median_kernel_ps / PS_PER_US,
+            launch_latency=latency / PS_PER_US,
+        ),
+        inputs=("account", "launch_facts"),
+    )
+
+
+def _once_percent(signals: Signals, shares: StepShares) -> float:
+    """Return the share of calls that set the device up for its first use."""
+    found = signals.of(set_up_signals)
+    waits = None if isinstance(found, Unavailable) else found.get(shares.label)
+    return waits.percent if waits is not None and waits.kind == "set_up" else 0.0
+
+
+_COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
+#: Time in which work is given to the device, or its results are fetched.
+_GIVING: Final = ("launch", "copy_in", "copy_out")
+
+
+SMALL_MODEL: Final = Rule(
+    _SMALL_MODEL_ITEM, judge_small_model, (*OWNED_READS, launch_signals, set_up_signals)
+)

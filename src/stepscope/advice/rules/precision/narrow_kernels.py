@@ -1,0 +1,178 @@
+"""Rules about the types of single kernels in a program that computes in 16 bit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.finding import Finding
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.worked import (
+    WORKED_READS,
+    Worked,
+    faster,
+    judge_kernels,
+    kernels_of,
+    undecided,
+)
+from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.recording import record_grade
+from stepscope.frozen import Frozen
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.thresholds import Thresholds
+
+_CASTS_ITEM: Final = rule_item("amp.cast")
+
+_CASTS_GAIN: Final = (0.5, 0.9)
+
+
+def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(_CASTS_ITEM, signals, thresholds)
+    if isinstance(work, Finding):
+        return work
+    looked = _look(work, thresholds)
+    computing, is_wide = looked.computing, looked.is_wide
+    if not computing["op"].count() and not computing["converts"].any():
+        return _CASTS_ITEM.cannot_tell("no_ops")
+    doubles = work.share(looked.doubles)
+    return judge_kernels(
+        _CASTS_ITEM,
+        signals,
+        thresholds,
+        work,
+        looked.worked,
+        warn=thresholds.doubles_warn if is_wide else thresholds.cast_warn,
+        critical=thresholds.cast_critical,
+        note="doubles" if is_wide else None,
+        facts=_CASTS_ITEM.facts(doubles=doubles or None),
+        actions=_CASTS_ITEM.actions_for("doubles" if is_wide else "any"),
+    )
+
+
+class _Looked(Frozen, frozen=True):
+    """What the rule looks at.
+
+    Attributes:
+        computing: All kernels that do not exchange.
+        doubles: Those in 64 bit.
+        is_wide: Whether work in 64 bit is the matter, and not conversions.
+        worked: The kernels that only convert, or else those in 64 bit.
+    """
+
+    computing: pl.DataFrame
+    doubles: pl.DataFrame
+    is_wide: bool
+    worked: Worked
+
+
+def _look(work: KernelWork, thresholds: Thresholds) -> _Looked:
+    computing = work.rows.filter(~pl.col("collective"))
+    doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
+    casts = computing.filter("converts")
+    limit = thresholds.doubles_warn.value
+    is_wide = work.share(doubles) >= limit > work.share(casts)
+    unknown = computing.filter(pl.col("converts").is_null())
+    worked = Worked(doubles if is_wide else casts, _CASTS_GAIN, unknown)
+    return _Looked(computing, doubles, is_wide, worked)
+
+
+def _casts_worked(work: KernelWork, thresholds: Thresholds) -> Worked:
+    return _look(work, thresholds).worked
+
+
+CASTS: Final = Rule(_CASTS_ITEM, judge_casts, WORKED_READS, faster(_casts_worked))
+
+
+_FALLBACKS_ITEM: Final = rule_item("amp.fallback")
+
+_FALLBACKS_GAIN: Final = (1 / 3, 2 / 3)
+
+
+def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(_FALLBACKS_ITEM, signals, thresholds, matrix_units=True)
+    if isinstance(work, Finding):
+        return work
+    computing = work.rows.filter(~pl.col("collective"))
+    narrow = work.share(computing.filter(pl.col("precision") == "16"))
+    if narrow < thresholds.amp_in_use.value:
+        return _FALLBACKS_ITEM.not_applicable("not_in_use")
+    return judge_kernels(
+        _FALLBACKS_ITEM,
+        signals,
+        thresholds,
+        work,
+        _fallbacks_worked(work, thresholds),
+        warn=thresholds.units_warn,
+        critical=thresholds.units_critical,
+        facts=_FALLBACKS_ITEM.facts(narrow=narrow),
+    )
+
+
+def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the products in 32 bit, and those in 16 beside the matrix units."""
+    eligible = work.rows.filter(
+        pl.col("eligible") & ~pl.col("reorders") & ~pl.col("collective")
+    )
+    outside = eligible.filter(
+        pl.col("told") & pl.col("precision").is_in(["32", "64"])
+        | (pl.col("precision") == "16") & ~pl.col("matrix_units")
+    )
+    unknown = pl.concat([eligible.filter(~pl.col("told")), undecided(work.rows)])
+    return Worked(outside, _FALLBACKS_GAIN, unknown, narrowed=True)
+
+
+FALLBACKS: Final = Rule(
+    _FALLBACKS_ITEM, judge_fallbacks, WORKED_READS, faster(_fallbacks_worked)
+)
+
+
+_SOFTMAX_ITEM: Final = rule_item("amp.softmax")
+
+#: Ops and kernels that are a softmax by themselves.
+_SOFTMAX: Final = r"(?i)^(?:aten::)?_?(?:log_?)?softmax"
+_KERNEL: Final = r"(?i)softmax"
+_FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
+
+
+def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(_SOFTMAX_ITEM, signals, thresholds)
+    if isinstance(work, Finding):
+        return work
+    computing = work.rows.filter(~pl.col("collective"))
+    narrow = work.share(computing.filter(pl.col("precision") == "16"))
+    if narrow < thresholds.amp_in_use.value:
+        return _SOFTMAX_ITEM.not_applicable("not_in_use")
+    found = computing.filter(
+        (
+            pl.col("op_type").str.contains(_SOFTMAX)
+            | pl.col("kernel").str.contains(_KERNEL)
+        )
+        & ~pl.col("full_name").str.contains(_FUSED)
+        & ~pl.col("op").fill_null("").str.contains(_FUSED)
+    )
+    # A kernel that names 32 bits beside 16 reads one and writes the other.
+    harmful = found.filter(
+        pl.col("told")
+        & (pl.col("precision") == "16")
+        & ~pl.col("full_name").str.contains(r"\bfloat\b|f32|fp32")
+    )
+    return _SOFTMAX_ITEM.finding(
+        "fail" if harmful.height else "pass",
+        confidence=signals.of(record_grade),
+        devices=(work.label,),
+        parts=tuple(
+            Part(name=row["op"] or row["kernel"], share_percent=work.share(harmful))
+            for row in harmful.head(1).iter_rows(named=True)
+        ),
+        facts=_SOFTMAX_ITEM.facts(softmax_kernels=harmful.height),
+        evidence=work.evidence(harmful, SHOWN),
+        inputs=("kernels",),
+    )
+
+
+SOFTMAX: Final = Rule(_SOFTMAX_ITEM, judge_softmax, WORKED_READS)

@@ -1,0 +1,215 @@
+"""Rules about how full a memory is: failed allocations, the peak, free pieces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.catalogue import rule_item
+from stepscope.advice.item import Rule
+from stepscope.advice.judging.fitting_actions import fitting
+from stepscope.derive.facts.evidence import Evidence, Fact
+from stepscope.derive.facts.memory_use import memory_signals
+from stepscope.derive.facts.program_traits import program_traits
+from stepscope.derive.facts.recording import record_grade
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.memory_use import Failure, MemoryUse
+    from stepscope.thresholds import Thresholds
+
+_PEAK_ITEM: Final = rule_item("mem.peak")
+
+_PEAK_GIB: Final = 2**30
+
+
+def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = signals.of(memory_signals)
+    warn, critical = thresholds.memory_warn, thresholds.memory_critical
+    known = sorted(
+        (
+            (one.used, one.label, one)
+            for one in found.memories
+            if one.used is not None and (one.counted or one.used >= warn.value)
+        ),
+        key=lambda each: (-each[0], each[1]),
+    )
+    # The process's own memory says nothing of the devices'.
+    if not known or all(one.name == "process" for *_, one in known):
+        told = known[0] if known else None
+        if told is None or told[0] < warn.value:
+            return _PEAK_ITEM.cannot_tell(found.absent or _PEAK_ITEM.reason("unknown"))
+    used, _, fullest = known[0]
+    failed = used >= warn.value
+    return _PEAK_ITEM.finding(
+        "fail" if failed else "pass",
+        severity=("critical" if used >= thresholds.memory_critical.value else "warn")
+        if failed
+        else "info",
+        confidence=signals.of(record_grade),
+        value=used,
+        unit="ratio",
+        threshold=critical if used >= critical.value else warn,
+        devices=tuple(label for _, label, _ in known),
+        parts=fullest.alive if failed else (),
+        actions=fitting(_PEAK_ITEM.actions, signals) if failed else (),
+        facts=_peak_facts(fullest, used, thresholds),
+        evidence=(
+            Evidence(
+                host=fullest.host,
+                device=None,
+                track=fullest.name,
+                start_ps=fullest.peak_ps,
+                end_ps=fullest.peak_ps,
+                ops=tuple(part.name for part in fullest.alive[:1]),
+            ),
+        ),
+        inputs=("allocations", "memory_replay"),
+    )
+
+
+def _peak_facts(
+    memory: MemoryUse, used: float, thresholds: Thresholds
+) -> tuple[Fact, ...]:
+    sizes = (
+        ("peak_gib", memory.peak_bytes or 0),
+        ("capacity_gib", memory.capacity_bytes or 0),
+    )
+    return (
+        _PEAK_ITEM.fact("used", 100 * used, note=memory.label),
+        *_PEAK_ITEM.facts(limit=100 * thresholds.memory_warn.value),
+        *(
+            _PEAK_ITEM.fact(name, float(f"{size / _PEAK_GIB:.3g}"))
+            for name, size in sizes
+        ),
+    )
+
+
+PEAK: Final = Rule(
+    _PEAK_ITEM, judge_peak, (memory_signals, program_traits, record_grade)
+)
+
+
+_FRAGMENTATION_ITEM: Final = rule_item("mem.fragmentation")
+
+_FRAGMENTATION_GIB: Final = 2**30
+
+
+def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = signals.of(memory_signals)
+    known = [
+        (one.fragmentation, one.free_bytes, one.capacity_bytes, one)
+        for one in found.memories
+        if one.fragmentation is not None
+        and one.free_bytes is not None
+        and one.capacity_bytes
+    ]
+    if not known:
+        absent = found.absent
+        return _FRAGMENTATION_ITEM.cannot_tell(
+            _FRAGMENTATION_ITEM.reason("not_told") if absent is None else absent
+        )
+    least = thresholds.worth_defragmenting.value
+    divided = [
+        (value, one)
+        for value, free, capacity, one in known
+        if value >= thresholds.fragmented.value
+        and free >= least * capacity
+        # A piece that large is enough for any block.
+        and (1 - value) * free < least * capacity
+    ]
+    value, worst = max(
+        divided or [(value, one) for value, *_, one in known], key=lambda each: each[0]
+    )
+    return _FRAGMENTATION_ITEM.finding(
+        "fail" if divided else "pass",
+        severity="warn" if divided else "info",
+        confidence=signals.of(record_grade),
+        value=value,
+        unit="ratio",
+        threshold=thresholds.fragmented,
+        devices=tuple(one.label for _, one in divided) or (worst.label,),
+        facts=_fragmentation_facts(worst, value),
+        evidence=(
+            Evidence(
+                host=worst.host,
+                device=None,
+                track=worst.name,
+                start_ps=worst.peak_ps,
+                end_ps=worst.peak_ps,
+            ),
+        ),
+        inputs=("allocations", "memory_replay"),
+    )
+
+
+def _fragmentation_facts(memory: MemoryUse, value: float) -> tuple[Fact, ...]:
+    free = memory.free_bytes or 0
+    return tuple(
+        _FRAGMENTATION_ITEM.fact(name, float(f"{size / _FRAGMENTATION_GIB:.3g}"))
+        for name, size in (("free_gib", free), ("largest_gib", (1 - value) * free))
+    )
+
+
+FRAGMENTATION: Final = Rule(
+    _FRAGMENTATION_ITEM, judge_fragmentation, (memory_signals, record_grade)
+)
+
+
+_FAILED_ALLOCATION_ITEM: Final = rule_item("mem.oom")
+
+_FAILED_ALLOCATION_GIB: Final = 2**30
+
+
+def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding:
+    del thresholds
+    found = signals.of(memory_signals)
+    if not found.failures:
+        if not found.tells_failures:
+            return _FAILED_ALLOCATION_ITEM.cannot_tell("not_told")
+        return _FAILED_ALLOCATION_ITEM.finding(
+            "pass", facts=_failed_allocation_facts(None), inputs=("events",)
+        )
+    last = found.failures[-1]
+    because = "pieces" if last.fits_in_pieces else "capacity"
+    return _FAILED_ALLOCATION_ITEM.finding(
+        "fail",
+        severity="info" if last.recovered else "critical",
+        note="recovered" if last.recovered else None,
+        confidence=signals.of(record_grade),
+        value=len(found.failures),
+        unit="count",
+        devices=(last.label,),
+        because=(because,),
+        facts=_failed_allocation_facts(last),
+        evidence=(
+            Evidence(
+                host=last.host,
+                device=last.device,
+                track=None,
+                start_ps=last.time_ps,
+                end_ps=last.time_ps,
+            ),
+        ),
+        inputs=("events",),
+        actions=_FAILED_ALLOCATION_ITEM.actions_for(because),
+    )
+
+
+def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
+    names = ("asked_gib", "allocated_gib", "kept_gib")
+    sizes: tuple[int | None, ...] = (None, None, None)
+    if failure is not None:
+        sizes = (failure.asked_bytes, failure.allocated_bytes, failure.kept_bytes)
+    return tuple(
+        _FAILED_ALLOCATION_ITEM.fact(
+            name,
+            None if size is None else float(f"{size / _FAILED_ALLOCATION_GIB:.3g}"),
+        )
+        for name, size in zip(names, sizes, strict=True)
+    )
+
+
+FAILED_ALLOCATION: Final = Rule(
+    _FAILED_ALLOCATION_ITEM, judge_failed_allocation, (memory_signals, record_grade)
+)

@@ -1,1 +1,0 @@
-"""Signals: named numbers taken from derivations and results."""

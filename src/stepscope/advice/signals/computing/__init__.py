@@ -1,1 +1,0 @@
-"""Signals about the kernels of a device."""

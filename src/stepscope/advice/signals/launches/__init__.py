@@ -1,1 +1,0 @@
-"""Signals about how ops reach a device: one by one, small, compiled."""

@@ -1,1 +1,0 @@
-"""How batches are made: the stages of the input pipeline."""

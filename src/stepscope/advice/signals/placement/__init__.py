@@ -1,1 +1,0 @@
-"""Signals about where ops run, and what is copied for it."""

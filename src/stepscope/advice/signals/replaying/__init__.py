@@ -1,1 +1,0 @@
-"""What a change does to the replayed steps."""

@@ -1,1 +1,0 @@
-"""How the run behaves from step to step: its memories."""

@@ -1,1 +1,0 @@
-"""Signals about several devices, and what they exchange."""

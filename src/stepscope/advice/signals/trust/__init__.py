@@ -1,1 +1,0 @@
-"""Signals about the recording itself, and what it knows of the steps."""

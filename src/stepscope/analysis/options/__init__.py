@@ -1,1 +1,0 @@
-"""Options of each tool: one Struct each, light to import."""

@@ -1,0 +1,230 @@
+"""The declared tables of results, and why columns and fields hold nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from stepscope.remedies import Remedy
+from stepscope.trace.schema import read_columns, read_rows, read_tables
+from stepscope.unavailable import Missing, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from stepscope.trace.schema import Column, TableSchema
+
+#: Types of nearly all that there is inside of anything.
+_WITHOUT_PARTS: Final = frozenset((type(None), float, int, str, bool))
+
+#: Reason of a null for which no better one is known.
+NOT_RECORDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="This capture does not hold it.",
+    remedy="Nothing to do, unless a tracer of the framework writes this.",
+)
+
+_ROOM: Final = Path(__file__).parent
+
+
+@cache
+def tables_of(tool: str) -> dict[str, TableSchema]:
+    """Return the declared tables of a tool by the names of their fields."""
+    return read_tables(_ROOM.parent / tool / "tables.md", _shared_columns())
+
+
+@cache
+def room_reasons(room: str) -> dict[str, Unavailable]:
+    """Return why something can be missing from results of a room, by key.
+
+    Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
+    """
+    path = _ROOM.parent / room / "reasons.md"
+    return {
+        key: Unavailable(
+            code=code,
+            reason=reason,
+            remedy=Remedy[remedy] if remedy.isupper() else remedy,
+        )
+        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
+    }
+
+
+@cache
+def _shared_columns() -> dict[str, Column]:
+    """Return the columns that tables of several tools have."""
+    return read_columns((_ROOM / "columns.md").read_text(encoding="utf-8"), {})
+
+
+def null_paths(value: object, path: str = "") -> Iterator[str]:
+    """Yield dotted names of the nulls of a result; members of a list share one."""
+    return _null_paths((value,), path)
+
+
+def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
+    """Yield the names of the nulls in values that stand at one place, and inside.
+
+    Looking at a thousand steps field by field is far faster than step by step.
+    """
+    # In the order in which they come, for the same answer in each process.
+    kinds = dict.fromkeys(map(type, values))
+    if type(None) in kinds:
+        yield path
+    for kind in kinds:
+        if kind in _WITHOUT_PARTS:
+            continue
+        alike = (
+            values if len(kinds) == 1 else tuple(v for v in values if type(v) is kind)
+        )
+        for name, inner in _inside(kind, alike):
+            yield from _null_paths(inner, f"{path}.{name}".strip("."))
+
+
+def _inside(
+    kind: type, values: tuple[Any, ...]
+) -> Iterable[tuple[str, tuple[Any, ...]]]:
+    """Return the parts of values of one type by name; members of a list have none."""
+    if issubclass(kind, msgspec.Struct):
+        columns = zip(*map(msgspec.structs.astuple, values), strict=True)
+        return zip(kind.__struct_fields__, columns, strict=False)
+    if issubclass(kind, dict):
+        names = dict.fromkeys(chain.from_iterable(values))
+        return (
+            (name, tuple(one[name] for one in values if name in one)) for name in names
+        )
+    if issubclass(kind, tuple | list):
+        return (("", tuple(chain.from_iterable(values))),)
+    return ()
+
+
+def with_every_null(
+    parts: Iterable[tuple[str, object]],
+    missing: Sequence[Missing],
+    *,
+    repeats: Sequence[str] = (),
+) -> tuple[Missing, ...]:
+    """Add an entry for each null that none of the entries given explains.
+
+    An entry explains its field and everything inside it.
+
+    Args:
+        parts: Fields of a result with their values.
+        missing: The entries there are.
+        repeats: Prefixes of fields that repeat the fields of the result, whose
+            entries explain them too (`by_host.summary` for `by_host.summary.x`).
+    """
+    known = {one.field: one for one in missing}
+    found = list({(one.field, one.code): one for one in missing}.values())
+    paths = dict.fromkeys(
+        path for name, value in parts for path in null_paths(value, name)
+    )
+    for path in paths:
+        if _explanation(path, known) is None:
+            entry = _repeated(path, known, repeats) or NOT_RECORDED.for_field(path)
+            known[entry.field] = entry
+            found.append(entry)
+    return tuple(found)
+
+
+def _repeated(
+    path: str, known: dict[str, Missing], repeats: Sequence[str]
+) -> Missing | None:
+    """Return the entry of the field that this one repeats, under this one's name."""
+    for prefix in repeats:
+        if not path.startswith(f"{prefix}."):
+            continue
+        why = _explanation(path.removeprefix(f"{prefix}."), known)
+        if why is not None:
+            return msgspec.structs.replace(why, field=f"{prefix}.{why.field}")
+    return None
+
+
+def _explanation(path: str, known: dict[str, Missing]) -> Missing | None:
+    parts = path.split(".")
+    for count in range(len(parts), 0, -1):
+        entry = known.get(".".join(parts[:count]))
+        if entry is not None:
+            return entry
+    return None
+
+
+def declared_reasons(
+    table: TableSchema, causes: Mapping[str, tuple[str, str]]
+) -> dict[str, Unavailable]:
+    """Return why columns are null as a whole, in the words of their declarations.
+
+    Args:
+        table: The table that declares what null means in each column.
+        causes: Column → code and remedy.
+    """
+    return {
+        column.name: Unavailable(
+            code=causes[column.name][0],
+            reason=f"{column.null}.",
+            remedy=causes[column.name][1],
+        )
+        for column in table.columns
+        if column.name in causes
+    }
+
+
+def missing_columns(
+    frame: pl.DataFrame,
+    reasons: Mapping[str, Unavailable],
+    *,
+    prefix: str,
+    where: pl.Expr | None = None,
+) -> list[Missing]:
+    """Return one entry per column that is null in every row, if there is a row at all.
+
+    Args:
+        reasons: Column → why it can be null as a whole.
+        prefix: Text before the column's name in the entry.
+        where: Rows that could hold a value; all where it is left out.
+    """
+    rows = frame if where is None else frame.filter(where)
+    if not len(rows):
+        return []
+    return [
+        why.for_field(f"{prefix}{column}")
+        for column, why in reasons.items()
+        if rows[column].null_count() == len(rows)
+    ]
+
+
+def other_slices(
+    frame: pl.DataFrame, *, label: str, value: str, slices: int
+) -> pl.DataFrame:
+    """Return the largest slices of a whole and one for the rest (`other`).
+
+    Returns:
+        Columns `name`, the value's, and `percent`; null where the whole is zero.
+    """
+    # Rows of a result are few, and three steps over frames take longer to begin.
+    sums: Counter[str] = Counter()
+    for name, part in zip(frame[label], frame[value], strict=True):
+        sums["(unknown)" if name is None else name] += part or 0
+    ordered = sorted(sums.items(), key=lambda one: (-one[1], one[0]))
+    schema = {"name": pl.String(), value: frame.schema[value]}
+    largest = pl.DataFrame(ordered[:slices], schema=schema, orient="row")
+    if len(ordered) > slices:
+        rest = "other", sum(part for _, part in ordered[slices:])
+        largest = pl.concat([largest, pl.DataFrame([rest], schema, orient="row")])
+    return largest.with_columns(share(pl.col(value), sums.total()).alias("percent"))
+
+
+def share(part: pl.Expr, whole: float) -> pl.Expr:
+    """Return a part in percent of a whole; null of a whole that is zero."""
+    return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
+
+
+def sum_of_known(column: str) -> pl.Expr:
+    """Return the sum of what is known of a column; null where nothing is."""
+    values = pl.col(column)
+    return pl.when(values.is_not_null().any()).then(values.sum()).alias(column)

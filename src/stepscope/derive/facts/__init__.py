@@ -1,0 +1,1 @@
+"""What rules read: shares, parts and counts that follow from derivations."""

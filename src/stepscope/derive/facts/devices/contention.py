@@ -1,0 +1,210 @@
+"""Whether launches come more slowly while threads of the input pipeline are busy."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.facts.processors import cores_of
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_device_or_why
+from stepscope.derive.step_time.host_time import HostCode
+from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+_PIPELINE: Final = (HostCode.PIPELINE, HostCode.ITERATOR)
+
+
+class BusyThreads(Frozen, frozen=True):
+    """How many threads of the input pipeline are busy, other than those of the steps.
+
+    Attributes:
+        start_ps: When the number changes.
+        lasting_ps: How long it stays; 0 after the last change.
+        count: The number.
+    """
+
+    start_ps: NDArray[np.int64]
+    lasting_ps: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    def at_least(self, many: float) -> Spans:
+        """Return when at least so many are busy."""
+        chosen = self.count >= many
+        return Spans.from_events(self.start_ps[chosen], self.lasting_ps[chosen])
+
+
+def busy_threads(classes: HostClasses) -> BusyThreads | None:
+    """Count the busy threads of the input pipeline; None where none was recorded."""
+    driving = set(classes.threads.tracks())
+    sets = [
+        found[code]
+        for track, found in classes.by_thread.items()
+        if track not in driving
+        for code in _PIPELINE
+        if code in found
+    ]
+    if not sets:
+        return None
+    begins = np.sort(np.concatenate([one.start_ps for one in sets]))
+    ends = np.sort(np.concatenate([one.end_ps for one in sets]))
+    times = np.unique(np.concatenate((begins, ends)))
+    busy = np.searchsorted(begins, times, side="right") - np.searchsorted(
+        ends, times, side="right"
+    )
+    return BusyThreads(times, np.diff(times, append=times[-1:]), busy)
+
+
+#: After a longer pause the thread did something else than launch.
+_PAUSE_PS: Final = PS_PER_MS
+_HIGH: Final = 90
+
+
+class Contention(Frozen, frozen=True):
+    """The launches of one device beside the work of the input pipeline.
+
+    Attributes:
+        cores: Cores of the machine.
+        contended_ps: Time in each judged step in which the device waits for launches
+            while input threads have most of the cores.
+        busy_launches: Launches that follow another one in such time.
+        quiet_launches: Launches that follow another one in other time.
+        busy_pace_ps: What nine of ten pauses between launches are shorter than in such
+            time; None without any.
+        quiet_pace_ps: What nine of ten are shorter than in other time; None without.
+        chance: Probability that pauses in such time are longer only by chance; None
+            without launches of both kinds.
+    """
+
+    cores: int
+    contended_ps: tuple[int, ...]
+    busy_launches: int
+    quiet_launches: int
+    busy_pace_ps: float | None
+    quiet_pace_ps: float | None
+    chance: float | None
+
+    @property
+    def pace(self) -> float | None:
+        """Return how much longer pauses are in such time."""
+        if not self.busy_pace_ps or not self.quiet_pace_ps:
+            return None
+        return self.busy_pace_ps / self.quiet_pace_ps
+
+
+class _Paces(Frozen, frozen=True):
+    """Pauses between launches."""
+
+    busy: NDArray[np.int64]
+    quiet: NDArray[np.int64]
+
+
+@of_each_device_or_why
+def contention_signals(
+    *,
+    trace: TraceData,
+    account: Account,
+    host_classes: HostClasses,
+    launches: pl.DataFrame,
+    windows: Windows,
+) -> dict[int | None, Contention] | Unavailable:
+    """Compare the pace of launches with busy cores and without."""
+    cores = cores_of(trace)
+    if cores is None:
+        return _NO_CORES
+    busy = busy_threads(host_classes)
+    if busy is None:
+        return _NO_THREADS
+    crowded = busy.at_least(THRESHOLDS.contended_cores.value / 100 * cores)
+    starts = ints(windows.measured, "start_ps")
+    ends = ints(windows.measured, "end_ps")
+    judged = Spans.from_events(starts, ends - starts)
+    paces = _paces(
+        ints(launches, "start_ps"), handles(launches, "track"), judged, crowded
+    )
+    enough = bool(len(paces.busy) and len(paces.quiet))
+    return {
+        one.device: Contention(
+            cores=cores,
+            contended_ps=tuple(
+                (one.idle["launch"] & crowded).within(starts, ends).tolist()
+            ),
+            busy_launches=len(paces.busy),
+            quiet_launches=len(paces.quiet),
+            busy_pace_ps=_high(paces.busy),
+            quiet_pace_ps=_high(paces.quiet),
+            chance=_chance_of_longer(paces.busy, paces.quiet) if enough else None,
+        )
+        for one in account.devices
+        if one.device is not None
+    }
+
+
+def _paces(
+    called_ps: NDArray[np.int64],
+    track: NDArray[np.int32],
+    judged: Spans,
+    crowded: Spans,
+) -> _Paces:
+    """Return the time since the launch before, on its thread, where that is short."""
+    order = np.lexsort((called_ps, track))
+    begin, lane = called_ps[order], track[order]
+    pause = np.diff(begin)
+    at = begin[1:]
+    chosen = (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _holds(judged, at)
+    busy = _holds(crowded, at)
+    return _Paces(pause[chosen & busy], pause[chosen & ~busy])
+
+
+def _holds(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
+    return found
+
+
+def _high(pauses: NDArray[np.int64]) -> float | None:
+    return float(np.percentile(pauses, _HIGH)) if len(pauses) else None
+
+
+def _chance_of_longer(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+    """Return the one-sided p-value of the Mann-Whitney test that `a` is longer."""
+    values, code, count = np.unique(
+        np.concatenate((a, b)), return_inverse=True, return_counts=True
+    )
+    before = np.cumsum(count) - count
+    rank = (before + (count + 1) / 2)[code]
+    n, m = len(a), len(b)
+    total = n + m
+    excess = float(rank[:n].sum()) - n * (n + 1) / 2 - n * m / 2
+    tied = float((count.astype(np.float64) ** 3 - count).sum())
+    spread = n * m / 12 * (total + 1 - tied / (total * max(total - 1, 1)))
+    if spread <= 0 or len(values) == 1:
+        return 1.0
+    return 0.5 * math.erfc(excess / math.sqrt(2 * spread))
+
+
+_NO_CORES: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="How many cores the machine has was not recorded.",
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
+)
+_NO_THREADS: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="No thread of an input pipeline was recorded, so nothing says whether one "
+    "takes the cores.",
+    remedy=Remedy.RECORD_PIPELINE,
+)

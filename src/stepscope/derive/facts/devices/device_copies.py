@@ -1,0 +1,332 @@
+"""Copies of each device in the judged steps: how many, how fast, and for which op."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, of_kinds
+from stepscope.derive.costs.operands import from_text
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.names.op_names import NO_ANNOTATION
+from stepscope.derive.run_derivation import of_each_device_or_why
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.host.event_nesting import LaunchingOps
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+#: Kind of device activity → the owner of its time.
+_OWNER: Final = {
+    "h2d": "copy_in",
+    "d2h": "copy_out",
+    "local_copy": "copy_within",
+    "p2p_copy": "copy_within",
+    "transfer_wait": "transfer_wait",
+}
+_PAGEABLE: Final = r"(?i)pageable"
+_PINNED: Final = r"(?i)pinned"
+#: A copy is as slow as its call if the call lasts for this share of it.
+_BLOCKS: Final = 0.8
+#: This share of the copies of a group must lie between the same two ops.
+_VOTE: Final = 0.8
+_SHOWN: Final = 3
+_ROWS: Final = (
+    ("kind", pl.String()),
+    ("source", pl.String()),
+    ("certainty", pl.String()),
+)
+
+
+class CopyGroup(Frozen, frozen=True):
+    """Copies of one direction for one op.
+
+    Attributes:
+        source: The op; null where nothing tells it.
+        certainty: "recorded" where the annotation or the launch call tells the op,
+            "by size" where kernels of this op alone have a tensor of as many bytes,
+            "by position" where the same ops always surround it; null without an op.
+        per_step: Mean number in a step.
+        bytes_per_step: Mean number of bytes in a step; null where not recorded.
+        bytes_per_s: Bytes by the time of copies of at least 1 MiB; null without any.
+        alone_ps: Time in which nothing else ran on the device.
+        pageable_ps: The part of `alone_ps` of copies known to use pageable memory, or
+            taken to, since they are slow.
+        blocking_ps: The part of `alone_ps` of copies whose call waited for them.
+    """
+
+    owner: str
+    source: str | None
+    certainty: str | None
+    per_step: float
+    bytes_per_step: float | None
+    bytes_per_s: float | None
+    alone_ps: int
+    pageable_ps: int
+    blocking_ps: int
+
+
+class DeviceCopies(Frozen, frozen=True):
+    """The copies of one device.
+
+    Attributes:
+        small_per_step: Mean number of copies below 64 KiB in a step.
+        small_alone_ps: Time in which nothing else ran beside these.
+        longest: Start, end and name of the copies that ran alone for longest.
+    """
+
+    groups: tuple[CopyGroup, ...]
+    small_per_step: float
+    small_alone_ps: int
+    longest: tuple[tuple[int, int, str], ...]
+
+
+class _Sources(Frozen, frozen=True, eq=True):
+    name: list[str | None]
+    certainty: list[str | None]
+
+
+class _Recorded(Frozen, frozen=True):
+    """What of a host's recording tells whose copies they are."""
+
+    trace: TraceData
+    activity: pl.DataFrame
+    ops: ActivityOps | Unavailable
+    classes: ActivityClasses | Unavailable
+    tied: Correlation | Unavailable
+    launching: LaunchingOps | Unavailable
+
+
+@of_each_device_or_why
+def copy_signals(
+    *,
+    trace: TraceData,
+    device_activity: pl.DataFrame,
+    activity_classes: ActivityClasses | Unavailable,
+    activity_ops: ActivityOps | Unavailable,
+    correlation: Correlation | Unavailable,
+    exposure: Exposure | Unavailable,
+    launching_ops: LaunchingOps | Unavailable,
+    windows: Windows,
+) -> dict[int | None, DeviceCopies]:
+    """Look at the copies of every device."""
+    recorded = _Recorded(
+        trace,
+        device_activity,
+        activity_ops,
+        activity_classes,
+        correlation,
+        launching_ops,
+    )
+    rows = _copies(recorded, exposure, windows.measured)
+    steps = len(windows.measured)
+    return {
+        device: _of_device(rows.filter(pl.col("device") == device), steps)
+        for device in device_activity["device"].unique().sort()
+    }
+
+
+def _copies(
+    recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
+) -> pl.DataFrame:
+    activity = recorded.activity
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    at = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
+    begin = ints(activity, "start_ps")[at]
+    window = np.searchsorted(starts, begin, side="right") - 1
+    at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
+    names = present(recorded.trace.table("event_types"))["name"]
+    sources = _sources(recorded, at)
+    rows = activity[at].select(
+        "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
+    )
+    durations = ints(activity, "dur_ps")[at]
+    rows = rows.with_columns(
+        name=names.gather(handles(activity, "type")[at]),
+        alone_ps=pl.Series(
+            durations if isinstance(alone, Unavailable) else alone.alone_ps[at]
+        ),
+        call_ps=pl.Series(_calls(recorded, at)),
+        source=pl.Series(sources.name, dtype=pl.String),
+        certainty=pl.Series(sources.certainty, dtype=pl.String),
+    )
+    # Whether a copy to or from the host uses pageable memory. Where the name does not
+    # tell, it is taken to if it is large and slow.
+    large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
+    rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
+    told = pl.col("name").str.contains(_PAGEABLE)
+    pinned = pl.col("name").str.contains(_PINNED)
+    inferred = large & (rate < THRESHOLDS.pinned_rate.value) & ~pinned
+    return rows.with_columns(
+        (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
+    )
+
+
+def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how long the call of each copy lasted; 0 where it is not known."""
+    tied = recorded.tied
+    if isinstance(tied, Unavailable):
+        return np.zeros(len(at), np.int64)
+    lasted = np.append(ints(tied.launches, "dur_ps"), 0)
+    found: NDArray[np.int64] = lasted[tied.launch_of_activity[at]]
+    return found
+
+
+def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
+    """Return the op of each copy: its annotation's, its call's, by size or position."""
+    activity, ops = recorded.activity, recorded.ops
+    nothing: list[str | None] = [None] * len(at)
+    if isinstance(ops, Unavailable) or not len(at):
+        return _Sources(nothing, list(nothing))
+    named = ops.ops["name"]
+    weak = (
+        ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
+    ).to_numpy()
+    own = ops.op[at]
+    texts = named.gather(own).to_list()
+    found = [
+        None if unnamed else text
+        for text, unnamed in zip(texts, weak[own].tolist(), strict=True)
+    ]
+    tied, calls = recorded.tied, recorded.launching
+    if not isinstance(tied, Unavailable) and not isinstance(calls, Unavailable):
+        op = pl.Series(np.append(calls.op, -1)[tied.launch_of_activity[at]])
+        by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
+        found = [one or other for one, other in zip(found, by_call, strict=True)]
+    certainty = [None if one is None else "recorded" for one in found]
+    sized = _by_size(recorded, named.filter(~pl.Series(weak)))
+    sizes = activity["bytes"].gather(at).to_list() if sized else []
+    for place, size in enumerate(sizes):
+        if found[place] is None and size in sized:
+            found[place], certainty[place] = sized[size], "by size"
+    if None not in found:
+        return _Sources(found, certainty)
+    around = _between(
+        activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
+    )
+    for place, text in enumerate(around):
+        if found[place] is None and text is not None:
+            found[place], certainty[place] = text, "by position"
+    return _Sources(found, certainty)
+
+
+def _by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
+    """Return sizes of tensors that kernels of one op alone have, and that op.
+
+    Small ones are left out: many ops have some of the same size.
+    """
+    classes, ops = recorded.classes, recorded.ops
+    if isinstance(classes, Unavailable) or isinstance(ops, Unavailable):
+        return {}
+    strings, wanted = recorded.trace.strings, set(named.to_list())
+    rows = classes.rows.select(
+        "shape", name=ops.ops["name"].gather(classes.rows["op"])
+    ).filter((pl.col("shape") >= 0) & pl.col("name").is_in(sorted(wanted)))
+    owners: dict[int, set[str]] = {}
+    for handle, name in rows.unique(maintain_order=True).iter_rows():
+        given = from_text(strings[handle])
+        for tensor in () if given is None else given.every():
+            size = tensor.size_bytes
+            if size is not None and size >= THRESHOLDS.small_copy.value:
+                owners.setdefault(size, set()).add(name)
+    return {size: next(iter(of)) for size, of in owners.items() if len(of) == 1}
+
+
+def _between(
+    activity: pl.DataFrame,
+    at: NDArray[np.int64],
+    names: pl.Series,
+    op: NDArray[np.int32],
+) -> list[str | None]:
+    """Return the ops around each copy if most copies of its kind and size have them.
+
+    Where nothing names the work on either side, the copy has no name either.
+    """
+    kind = activity["kind"].cast(pl.String)
+    ordered = (
+        activity.select("device", "start_ps", "bytes")
+        .with_columns(
+            row=pl.int_range(pl.len()), kind=kind, op=names.gather(op).alias("op")
+        )
+        .sort("device", "start_ps")
+        .with_columns(
+            op=pl.when(pl.col("kind").is_in(["kernel", "collective"])).then("op")
+        )
+        .with_columns(
+            before=pl.col("op").forward_fill().over("device"),
+            after=pl.col("op").backward_fill().over("device"),
+        )
+    )
+    named = pl.all_horizontal(pl.col("before", "after") != NO_ANNOTATION)
+    copies = ordered.filter(pl.col("row").is_in(at.tolist())).with_columns(
+        pair=pl.when(named).then(pl.format("between {} and {}", "before", "after"))
+    )
+    group = ("device", "kind", "bytes")
+    voted = copies.with_columns(
+        votes=pl.len().over(*group, "pair") / pl.len().over(*group)
+    )
+    kept = voted.select(
+        "row",
+        pair=pl.when((pl.col("votes") >= _VOTE) & (pl.len().over(*group) > 1)).then(
+            "pair"
+        ),
+    ).sort("row")
+    return kept["pair"].to_list()
+
+
+def _of_device(rows: pl.DataFrame, steps: int) -> DeviceCopies:
+    steps = max(steps, 1)
+    large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
+    blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")
+    alone = pl.col("alone_ps")
+    groups = (
+        rows.group_by(name for name, _ in _ROWS)
+        .agg(
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("bytes").sum().alias("bytes"),
+            pl.col("bytes").null_count().alias("untold"),
+            pl.col("bytes").filter(large).sum().alias("large_bytes"),
+            pl.col("dur_ps").filter(large).sum().alias("large_ps"),
+            alone.sum(),
+            alone.filter(pl.col("pageable")).sum().alias("pageable_ps"),
+            alone.filter(blocks).sum().alias("blocking_ps"),
+        )
+        .sort("alone_ps", "kind", "source", descending=[True, False, False])
+    )
+    longest = rows.sort("alone_ps", "start_ps", descending=[True, False]).head(_SHOWN)
+    small = rows.filter(pl.col("bytes") < THRESHOLDS.small_copy.value)
+    return DeviceCopies(
+        groups=tuple(
+            CopyGroup(
+                owner=_OWNER[row["kind"]],
+                source=row["source"],
+                certainty=row["certainty"],
+                per_step=row["count"] / steps,
+                bytes_per_step=None if row["untold"] else row["bytes"] / steps,
+                bytes_per_s=row["large_bytes"] * 1e12 / row["large_ps"]
+                if row["large_ps"]
+                else None,
+                alone_ps=row["alone_ps"],
+                pageable_ps=row["pageable_ps"],
+                blocking_ps=row["blocking_ps"],
+            )
+            for row in groups.iter_rows(named=True)
+        ),
+        small_per_step=small.height / steps,
+        small_alone_ps=int(small["alone_ps"].sum()),
+        longest=tuple(
+            (start, start + dur, name)
+            for start, dur, name in longest[["start_ps", "dur_ps", "name"]].iter_rows()
+        ),
+    )

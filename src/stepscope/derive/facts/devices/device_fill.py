@@ -1,0 +1,231 @@
+"""How full kernels keep a device, and how many of them a compiler made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import of_each_device_or_why
+from stepscope.frozen import Frozen
+from stepscope.hardware import OCCUPANCY_LIMITS
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.device.kernels import Kernels
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.derive.step_windows.windows import Windows
+
+#: Names of kernels that a compiler made, where no program is recorded.
+_GENERATED: Final = r"^triton_|^(?:input_|loop_|gemm_)?fusion|^wrapped_"
+#: Calls of what a compiler made, whoever wrote the kernels inside.
+_COMPILED_CALL: Final = r"^Torch-Compiled Region|^CompiledFunction|^## Call Compiled"
+_SHOWN: Final = 3
+#: Of more rounds than this a last one that is half empty costs little.
+_FEW_ROUNDS: Final = 3
+_HALF: Final = 0.5
+#: Owners of the time that kernels compute.
+COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
+
+
+class Unfilled(Frozen, frozen=True):
+    """A kernel that leaves multiprocessors without a block.
+
+    Attributes:
+        name: The op; the kernel where none is known.
+        idle_ps: That time by the share of the room for blocks that stays empty.
+        for_one_each: How many times the blocks would give each multiprocessor one.
+        for_three_rounds: How many times the blocks would run in three whole rounds;
+            None where nothing tells how many run at once.
+    """
+
+    name: str
+    blocks: int
+    time_ps: int
+    idle_ps: int
+    for_one_each: float = 1.0
+    for_three_rounds: float | None = None
+
+
+class DeviceFill(Frozen, frozen=True):
+    """How the kernels of one device fill it.
+
+    Attributes:
+        unshaped_ps: The part of it of kernels whose grid was not recorded.
+        unfilled_ps: The part of it of kernels with too few blocks.
+        idle_ps: Of these, time by the share of the multiprocessors without a block.
+        steps: Number of steps that all of this covers.
+        last_round_ps: The part of `kernel_ps` of kernels whose blocks run in two or
+            three rounds, and whose last round is less than half full; None where
+            nothing tells how many blocks a multiprocessor takes at once.
+        last_round_idle_ps: Of these, time by the share of a round's room that stays
+            empty in all rounds together.
+        classes: Shares of the multiprocessors without a block, and rows of
+            `activity_classes` of the kernels that leave so many.
+    """
+
+    cores: int
+    kernel_ps: int
+    unshaped_ps: int
+    unfilled_ps: int
+    idle_ps: int
+    steps: int
+    largest: tuple[Unfilled, ...]
+    last_round_ps: int | None = None
+    last_round_idle_ps: int = 0
+    in_rounds: tuple[Unfilled, ...] = ()
+    classes: tuple[tuple[float, tuple[int, ...]], ...] = ()
+
+    def unfilled_percent(self, shares: StepShares) -> float:
+        """Return the share of the step in kernels with too few blocks.
+
+        Kernels are counted over all steps, the account over those that are judged.
+        """
+        compute = shares.percent(*COMPUTE)
+        return compute * self.unfilled_ps / max(self.kernel_ps, 1)
+
+
+@of_each_device_or_why
+def fill_signals(
+    *, kernels: Kernels, devices: pl.DataFrame, windows: Windows | Unavailable
+) -> dict[int | None, DeviceFill] | Unavailable:
+    """Compare grids with the number of multiprocessors."""
+    if kernels.without_geometry is not None:
+        return kernels.without_geometry
+    steps = 1 if isinstance(windows, Unavailable) else max(windows.rows.height, 1)
+    cores = dict(devices[["device", "cores"]].drop_nulls().iter_rows())
+    if not cores:
+        return _NO_CORES
+    threads = {
+        device: OCCUPANCY_LIMITS[major, minor].threads
+        for device, major, minor in devices[
+            ["device", "cc_major", "cc_minor"]
+        ].iter_rows()
+        if (major, minor) in OCCUPANCY_LIMITS
+    }
+    # Collectives have few blocks by design; they compute nothing.
+    computing = kernels.rows.filter(pl.col("precision").is_not_null())
+    of_device = {it: computing.filter(pl.col("device") == it) for it in cores}
+    return {
+        device: _fill(rows, cores[device], threads.get(device), steps)
+        for device, rows in of_device.items()
+        if rows.height
+    } or NO_KERNELS
+
+
+def _fill(
+    rows: pl.DataFrame,
+    cores: int,
+    threads: int | None,
+    steps: int,
+) -> DeviceFill:
+    blocks = pl.col("grid_x") * pl.col("grid_y") * pl.col("grid_z")
+    block = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
+    held = pl.col("occupancy_percent") / 100 * pl.lit(threads, pl.Int64) / block
+    shaped = rows.select(
+        "class",
+        "total_ps",
+        blocks=blocks,
+        # Blocks that run at once on the whole device.
+        room=pl.when(held > 0).then(held.round().clip(1) * cores),
+        name=pl.when(pl.col("op_name").fill_null("") != "")
+        .then("op_name")
+        .otherwise("kernel_name"),
+    ).with_columns(rounds=pl.col("blocks") / pl.col("room"))
+    few = shaped.filter(100 * pl.col("blocks") < THRESHOLDS.filled.value * cores)
+    few = few.with_columns(idle=1 - pl.col("blocks") / cores)
+    last = pl.col("rounds") - pl.col("rounds").floor()
+    whole = pl.col("rounds").ceil()
+    ragged = shaped.filter(
+        whole.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
+    ).with_columns(idle=1 - pl.col("rounds") / whole)
+    largest, idle_ps = _largest(few, cores)
+    in_rounds, last_idle = _largest(ragged, cores)
+    return DeviceFill(
+        cores=cores,
+        kernel_ps=int(shaped["total_ps"].sum()),
+        unshaped_ps=int(shaped.filter(pl.col("blocks").is_null())["total_ps"].sum()),
+        unfilled_ps=int(few["total_ps"].sum()),
+        idle_ps=idle_ps,
+        steps=steps,
+        largest=largest,
+        last_round_ps=int(ragged["total_ps"].sum())
+        if shaped["rounds"].count()
+        else None,
+        last_round_idle_ps=last_idle,
+        in_rounds=in_rounds,
+        classes=tuple(
+            (idle, tuple(classes))
+            for idle, classes in few.group_by("idle", maintain_order=True)
+            .agg("class")
+            .iter_rows()
+        ),
+    )
+
+
+def _largest(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]:
+    """Return the kernels that lose most time, and the time that all of them lose."""
+    if not len(rows):
+        return (), 0
+    lost = rows.with_columns(
+        idle_ps=(pl.col("total_ps") * pl.col("idle")).cast(pl.Int64)
+    )
+    largest = (
+        lost.group_by("name", "blocks")
+        .agg(
+            pl.col("total_ps").sum().alias("time_ps"),
+            pl.col("idle_ps").sum(),
+            pl.col("room").first(),
+        )
+        .sort("idle_ps", "name", descending=[True, False])
+        .head(_SHOWN)
+        .with_columns(
+            for_one_each=cores / pl.col("blocks"),
+            for_three_rounds=_FEW_ROUNDS * pl.col("room") / pl.col("blocks"),
+        )
+        .drop("room")
+    )
+    return (
+        tuple(Unfilled(**row) for row in largest.iter_rows(named=True)),
+        int(lost["idle_ps"].sum()),
+    )
+
+
+@of_each_device_or_why
+def compiled_percent(
+    *,
+    device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    launches: pl.DataFrame | Unavailable,
+) -> dict[int | None, float | None]:
+    """Return the share of kernel time that a compiler made, by `host:device`.
+
+    None where neither ops nor programs are recorded, so that nothing tells it.
+    """
+    called = bool(event_types["name"].str.contains(_COMPILED_CALL).any())
+    generated = event_types["name"].str.contains(_GENERATED)
+    rows = device_activity.select(
+        "device",
+        "dur_ps",
+        kernel=pl.col("kind") == "kernel",
+        told=pl.col("hlo_op").is_not_null() | pl.col("op").is_not_null(),
+        made=pl.col("hlo_op").is_not_null() | generated.gather(device_activity["type"]),
+    ).filter("kernel")
+    told = bool(rows["told"].any()) or not isinstance(launches, Unavailable)
+    found: dict[int | None, float | None] = {}
+    for device in rows["device"].unique().sort():
+        mine = rows.filter(pl.col("device") == device)
+        total = int(mine["dur_ps"].sum())
+        made = int(mine.filter("made")["dur_ps"].sum())
+        share = 100 * made / total if total else None
+        found[device] = None if not told else 100.0 if called else share
+    return found
+
+
+_NO_CORES: Final = Unavailable(
+    code="NO_PEAKS",
+    reason="How many multiprocessors the device has was not recorded.",
+    remedy="Record with a profiler that writes the properties of the device.",
+)

@@ -1,0 +1,273 @@
+"""Collectives: which kinds run alone, how many, how large, and how fast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.data_sheets import link_gb_per_s
+from stepscope.derive.collectives.waits import matched_collectives
+from stepscope.derive.facts.evidence import SHOWN, Evidence, event_labels
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.step_windows.windows import typical
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+
+class CommunicationSignals(Frozen, frozen=True):
+    """What devices exchange.
+
+    Attributes:
+        count: `host:device` → number of collectives.
+        exposed_ps: `host:device` → kind → time in which nothing else ran on the
+            device, largest first.
+        longest: `host:device` → the collectives beside which nothing else ran for
+            longest, the longest first.
+    """
+
+    count: dict[str, int]
+    exposed_ps: dict[str, dict[str, int]]
+    longest: dict[str, tuple[Evidence, ...]]
+
+
+@of_run
+def communication_signals(
+    *,
+    trace: OfHosts[TraceData],
+    collectives: OfHosts[pl.DataFrame],
+    collective_calls: OfHosts[pl.DataFrame],
+) -> CommunicationSignals | Unavailable:
+    """Sum the collectives of every device by kind."""
+    found = CommunicationSignals({}, {}, {})
+    for host, of_host in known_hosts(collectives).items():
+        by_size = of_host.sort("exposed_ps", "kind", descending=[True, False])
+        for device in of_host["device"].unique().sort():
+            label = f"{host}:{device}"
+            mine = by_size.filter(pl.col("device") == device)
+            times = zip(mine["kind"], mine["exposed_ps"].to_list(), strict=True)
+            found.count[label] = int(mine["count"].sum())
+            found.exposed_ps[label] = dict(times)
+            found.longest[label] = _longest(
+                present(trace[host]), collective_calls[host], device
+            )
+    why = first_reason(collectives)
+    return found if found.count or why is None else why
+
+
+def _longest(
+    trace: TraceData, calls: pl.DataFrame | Unavailable, device: int
+) -> tuple[Evidence, ...]:
+    activity = trace.table("device_activity")
+    if isinstance(calls, Unavailable) or isinstance(activity, Unavailable):
+        return ()
+    mine = (pl.col("device") == device) & (pl.col("exposed_ps") > 0)
+    by = ["exposed_ps", "start_ps"]
+    top = calls.filter(mine).top_k(SHOWN, by=by, reverse=[False, True])
+    event = activity["event"].gather(top["activity"])
+    labels = event_labels(trace, event.drop_nulls().to_list())
+    return tuple(
+        Evidence(
+            host=trace.host,
+            device=device,
+            track=labels.get(at, (None, ""))[0],
+            start_ps=row["start_ps"],
+            end_ps=row["start_ps"] + row["dur_ps"],
+            ops=(labels[at][1],) if at in labels else (row["kind"],),
+        )
+        for at, row in zip(event, top.iter_rows(named=True), strict=True)
+    )
+
+
+_KIND: Final = "all-reduce"
+_GIGA: Final = 1e9
+
+
+class ExchangeSignals(Frozen, frozen=True):
+    """The all-reduces of the judged device in its judged steps; times in ps.
+
+    Attributes:
+        label: The device, `host:device`.
+        kinds: Kinds of collectives that it takes part in.
+        step_source: Where the steps come from; None where the recording is one window.
+        step_confidence: 0 to 1.
+        window_ps: Length of each judged step.
+        exposed_ps: Time per step in which an all-reduce ran and nothing else.
+        count: All-reduces per step.
+        small: Those per step that exchange less than `small_exchange`; None where no
+            size is known.
+        bytes: Bytes that they exchange per step; None where a size is unknown.
+        least_ps: Time of the large ones per step, each on the worker where it was
+            shortest, so that waiting for others is not in it.
+        expected_ps: Time that the link needs for them; None where sizes, groups or the
+            rate of the link are unknown.
+        workers: Number of workers that the shortest time is taken from.
+        gb_per_s: Rate of the link that is expected, in 10^9 bytes per second.
+        rate_source: "data sheet", or "recording" for the best rate seen in it.
+        calls: The all-reduces of the judged device, of which other workers were
+            recorded and whose bytes are known: `activity` (row of device_activity),
+            `step`, `bytes`, `dur_ps`, `least_ps` (on the worker where it was
+            shortest), `link_ps` (what the bytes need; null where the link's rate is
+            unknown).
+    """
+
+    label: str
+    kinds: frozenset[str]
+    step_source: str | None
+    step_confidence: float
+    window_ps: tuple[int, ...]
+    exposed_ps: tuple[int, ...]
+    count: float
+    small: float | None
+    bytes: float | None
+    least_ps: float
+    expected_ps: float | None
+    workers: int
+    gb_per_s: float | None
+    rate_source: str | None
+    calls: pl.DataFrame
+
+
+@of_run
+def exchange_signals(
+    *,
+    account_signals: AccountSignals,
+    collective_calls: OfHosts[pl.DataFrame],
+    devices: OfHosts[pl.DataFrame],
+    windows: OfHosts[Windows],
+) -> ExchangeSignals | Unavailable:
+    """Look at the all-reduces of the device that is judged, and of all others."""
+    judged = account_signals.judged()
+    calls = collective_calls[judged.host]
+    if isinstance(calls, Unavailable):
+        return calls
+    mine = calls.filter(pl.col("device") == judged.device)
+    rows = present(windows[judged.host]).rows
+    steps = typical(rows).select("step_row", "start_ps", "end_ps")
+    reduces = steps.join(
+        mine.filter(pl.col("kind") == _KIND),
+        on="step_row",
+        how="left",
+        maintain_order="left",
+    )
+    per_step = reduces.group_by("step_row", maintain_order=True).agg(
+        pl.col("exposed_ps").sum(),
+        pl.col("kind").count().alias("count"),
+        pl.col("bytes").sum(),
+        pl.col("bytes").null_count().alias("unsized") - pl.col("kind").null_count(),
+        (pl.col("bytes") < THRESHOLDS.small_exchange.value).sum().alias("small"),
+    )
+    known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
+    every = _every(known_hosts(collective_calls))
+    large = _large(every)
+    rate, source = _rate(devices, judged, large)
+    return ExchangeSignals(
+        label=judged.label,
+        kinds=frozenset(mine["kind"].unique().to_list()),
+        step_source=judged.step_source,
+        step_confidence=judged.step_confidence,
+        window_ps=tuple((steps["end_ps"] - steps["start_ps"]).to_list()),
+        exposed_ps=tuple(per_step["exposed_ps"].to_list()),
+        count=_mean(per_step["count"]),
+        small=_mean(per_step["small"]) if known else None,
+        bytes=_mean(per_step["bytes"]) if known else None,
+        least_ps=_mean_of_step(large, "least_ps"),
+        expected_ps=None
+        if rate is None or large["bus_bytes"].null_count() or not large.height
+        else _mean_of_step(large, "bus_bytes") / (rate * _GIGA) * PS_PER_S
+        + THRESHOLDS.exchange_latency.value * large.height / large["step"].n_unique(),
+        workers=max(large["members"].to_list(), default=0),
+        gb_per_s=rate,
+        rate_source=source,
+        calls=_together(every, judged.label, rate),
+    )
+
+
+def _every(calls: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return the all-reduces of all hosts that lie in a step."""
+    return pl.concat(
+        of_host.filter(pl.col("kind") == _KIND).with_columns(
+            host=pl.lit(host),
+            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
+        )
+        for host, of_host in calls.items()
+    )
+
+
+def _large(every: pl.DataFrame) -> pl.DataFrame:
+    """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
+    matched = matched_collectives(
+        every.filter(pl.col("bytes") >= THRESHOLDS.large_exchange.value)
+    )
+    own = pl.int_range(pl.len()) + len(matched)
+    return (
+        matched.filter(pl.col("step").is_not_null())
+        .with_columns(
+            one=pl.when(pl.col("instance") >= 0).then("instance").otherwise(own)
+        )
+        .group_by("one", maintain_order=True)
+        .agg(
+            pl.col("step").first(),
+            pl.col("dur_ps").min().alias("least_ps"),
+            pl.col("bus_bytes", "members").first(),
+        )
+    )
+
+
+def _together(every: pl.DataFrame, label: str, rate: float | None) -> pl.DataFrame:
+    """Return what is known of the all-reduces of one device, one by one."""
+    host, _, device = label.rpartition(":")
+    link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
+    return (
+        matched_collectives(every)
+        .filter((pl.col("instance") >= 0) & pl.col("bus_bytes").is_not_null())
+        .with_columns(
+            least_ps=pl.col("dur_ps").min().over("instance"),
+            link_ps=pl.lit(None, pl.Float64) if link is None else link,
+        )
+        .filter((pl.col("host") == host) & (pl.col("device").cast(pl.String) == device))
+        .select("activity", "step", "bytes", "dur_ps", "least_ps", "link_ps")
+    )
+
+
+def _rate(
+    hosts: OfHosts[pl.DataFrame], judged: StepShares, large: pl.DataFrame
+) -> tuple[float | None, str | None]:
+    """Return the rate of the link in 10^9 bytes/s, and who says so."""
+    devices = hosts[judged.host]
+    if isinstance(devices, Unavailable):
+        # Beside the best of its own, an exchange that is as slow as all others is fast.
+        return None, None
+    if len(hosts) == 1:
+        names = devices.filter(pl.col("device") == judged.device)["name"]
+        sheet = link_gb_per_s(names[0] if len(names) else None)
+        if sheet is not None:
+            return sheet * THRESHOLDS.link_share.value / 100, "data sheet"
+    rates = (
+        large.filter(pl.col("bus_bytes") >= THRESHOLDS.calibrating_exchange.value)
+        .select(pl.col("bus_bytes") / pl.col("least_ps"))
+        .to_series()
+    )
+    if not len(rates.drop_nulls()):
+        return None, None
+    best = float(rates.drop_nulls().to_numpy().max())
+    return best * PS_PER_S / _GIGA, "recording"
+
+
+def _mean(values: pl.Series) -> float:
+    return float(values.sum()) / max(len(values), 1)
+
+
+def _mean_of_step(large: pl.DataFrame, column: str) -> float:
+    steps = large["step"].n_unique()
+    return float(large[column].sum()) / steps if steps else 0.0

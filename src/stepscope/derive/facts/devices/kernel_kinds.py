@@ -1,0 +1,165 @@
+"""What a kernel does: whether it converts, reorders, fits matrix units, could fuse."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.costs.operands import from_text
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.costs.operands import Tensor
+
+#: Ops that convert, by type; and kernels that do, by name.
+_CONVERTS: Final = Pattern(r"^(?:Cast|convert_element_type|aten::_to_copy)$")
+_CONVERTING: Final = Pattern(
+    r"copy_kernel.*LoadWithCast|float16_copy_kernel|^(?:loop|wrapped)_convert(?:_fusion)?(?:_\d+)?$"
+)
+_COPY: Final = "aten::copy_"
+#: Kernels that change the order of a tensor's elements; products have the order of
+#: their operands in their names.
+_REORDERS: Final = Pattern(
+    r"nchw_?to_?nhwc|nhwc_?to_?nchw|convertTensor|transpose|permute", re.IGNORECASE
+)
+_PRODUCT: Final = Pattern(r"cutlass|gemm|xmma|fprop|dgrad|wgrad", re.IGNORECASE)
+#: Convolutions; all other products are of matrices.
+_CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
+#: Matrix units take sizes in multiples of this, for operands of 16 bits.
+_MULTIPLE: Final = 8
+
+
+def described(
+    rows: pl.DataFrame, shapes: pl.Series, strings: Sequence[str]
+) -> pl.DataFrame:
+    """Return `converts`, `reorders`, `odd_size`, `sized` and `shape` of each row.
+
+    Args:
+        rows: `class`, `op_type`, `full_name` and `eligible` of each row.
+        shapes: Handle of the operands' text by class; -1 where not recorded.
+    """
+    found = []
+    # One round per kernel and launch shape, of which a step has a few hundred.
+    for handle, type_, name, eligible in zip(
+        shapes.gather(rows["class"]),
+        rows["op_type"],
+        rows["full_name"],
+        rows["eligible"],
+        strict=True,
+    ):
+        given = from_text(strings[handle]) if handle >= 0 else None
+        tensors = None if given is None else tuple(given.every())
+        odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
+        converts = _converts(type_ or "", name, tensors)
+        reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
+        shape = _shape(type_, tensors) if eligible and tensors else None
+        found.append((converts, reorders, odd, tensors is not None, shape))
+    schema = {
+        "converts": pl.Boolean(),
+        "reorders": pl.Boolean(),
+        "odd_size": pl.Int64(),
+        "sized": pl.Boolean(),
+        "shape": pl.String(),
+    }
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+def _converts(type_: str, name: str, tensors: Sequence[Tensor] | None) -> bool | None:
+    if _CONVERTS.search(type_) or _CONVERTING.search(name):
+        return True
+    if type_ != _COPY:
+        return False
+    if tensors is None or len(tensors) < 2:
+        return None
+    return tensors[0].dtype != tensors[1].dtype
+
+
+def _shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
+    """Return what products of one op and size have in common, whatever their types."""
+    if type_ is None:
+        return None
+    return " ".join([type_, *("x".join(map(str, one.sizes)) for one in tensors)])
+
+
+def _odd_size(type_: str, tensors: Sequence[Tensor]) -> int | None:
+    """Return the first size of a product that fits no matrix unit."""
+    if _CONVOLUTION.search(type_):
+        # The weights: channels out and in come first, but for some layouts.
+        sizes = [one for tensor in tensors[1:2] for one in tensor.sizes[:2]]
+    else:
+        sizes = [one for tensor in tensors[:3] for one in tensor.sizes[-2:]]
+    return next((one for one in sizes if one % _MULTIPLE), None)
+
+
+#: Kernels that compute element by element, or reduce: what compilers fuse.
+_FUSABLE: Final = (
+    r"(?i)elementwise|reduce_kernel|reduction|layer_?norm|batch_?norm|rms_?norm|bn_fw"
+    r"|bn_bw|softmax|dropout|relu|gelu|silu|sigmoid|bias|copy_kernel|cast|transpose"
+    r"|multi_tensor_apply|foreach|EigenMetaKernel|AddV2|Mul_|Sub_|Rsqrt|Square|Tanh"
+)
+#: What compilers made, libraries fused already, or is no work of this kind.
+_FUSED: Final = (
+    r"(?i)fus|triton|wrapped_|inductor|gemm|conv|attention|flash|fmha|cutlass|nvjet"
+    r"|cudnn|sort|scan|gather|scatter|embedding|index"
+)
+#: Kernels of the shortest run.
+SHORTEST: Final = 3
+
+
+class FusableRuns(Frozen, frozen=True):
+    """The kernels in such runs on one device.
+
+    Attributes:
+        rows: Their rows of `KernelWork.rows`, with the part of their time in runs.
+        count: Number of runs in the step shown.
+    """
+
+    rows: pl.DataFrame
+    count: int
+
+
+def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
+    """Find the runs in one typical step.
+
+    Args:
+        rows: `KernelWork.rows`.
+        shown: `KernelWork.shown`.
+    """
+    name = rows["full_name"]
+    fusable = (
+        ~rows["collective"]
+        & ~rows["eligible"].fill_null(value=False)
+        & name.str.contains(_FUSABLE)
+        & ~name.str.contains(_FUSED)
+        & ~rows["op"].fill_null("").str.contains(r"(?i)fusion")
+    )
+    order = shown.sort("stream", "start_ps", maintain_order=True)
+    kind, stream = ints(order, "class"), handles(order, "stream")
+    dur_ps = ints(order, "end_ps") - ints(order, "start_ps")
+    classes = ints(rows, "class")
+    count = 1 + int(max(kind.max(initial=-1), classes.max(initial=-1)))
+    # The last entry is that of -1, what is no kernel.
+    joins = np.zeros(count + 1, np.bool_)
+    joins[classes] = fusable.to_numpy()
+    mine = joins[kind]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (np.diff(stream) != 0) | (mine[1:] != mine[:-1])
+    run = np.cumsum(begins) - 1
+    inside = mine & (np.bincount(run)[run] >= SHORTEST)
+    code = np.where(kind >= 0, kind, count).astype(np.int32)
+    whole = totals_by(code, dur_ps, count=count + 1).total
+    in_runs = totals_by(code, dur_ps, count=count + 1, where=inside).total
+    # A coarse clock rounds short kernels to nothing.
+    part = np.divide(in_runs, whole, out=np.zeros(count + 1), where=whole > 0)[classes]
+    found = rows.with_columns(
+        time_ps=(ints(rows, "time_ps") * part).astype(np.int64)
+    ).filter(pl.Series(part > 0))
+    return FusableRuns(found, len(np.unique(run[inside])))

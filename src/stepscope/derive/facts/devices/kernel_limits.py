@@ -1,0 +1,84 @@
+"""How close ops come to the device's limits, and what Nsight Compute measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import of_run
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+    from stepscope.derive.facts.step_shares import AccountSignals
+    from stepscope.derive.measured import MeasuredKernels
+    from stepscope.derive.ops.database import DeviceOps
+    from stepscope.derive.run_derivation import OfHosts
+
+_KEY: Final = ["device", "module", "name"]
+
+
+@of_run
+def op_roofs(
+    *,
+    account_signals: AccountSignals,
+    device_ops: OfHosts[DeviceOps],
+    op_costs: OfHosts[pl.DataFrame],
+) -> pl.DataFrame | Unavailable:
+    """Return how close the ops of the judged device come to its limits.
+
+    Returns:
+        One row per op, most time first: `op`, `share` of all kernels' time in percent,
+        `of_limit`: the part of the limit that it reaches in percent (the larger of its
+        operations over those that its kernels could have done, and its bytes over those
+        that the memory could have moved), null where work or limit are unknown; `bound`
+        ("memory" or "compute").
+    """
+    judged = account_signals.judged()
+    if judged.device is None:
+        return NO_KERNELS
+    ops, costs = device_ops[judged.host], op_costs[judged.host]
+    if isinstance(ops, Unavailable):
+        return ops
+    if isinstance(costs, Unavailable):
+        return costs
+    mine = ops.rows.filter(
+        (pl.col("device") == judged.device) & (pl.col("kernel_ps") > 0)
+    )
+    compute = pl.col("flops") / pl.col("peak_flops")
+    memory = pl.col("accessed_bytes") / pl.col("peak_bytes")
+    known = compute.is_not_null() & memory.is_not_null() & compute.is_finite()
+    return (
+        mine.join(costs, on=_KEY, how="left", maintain_order="left", nulls_equal=True)
+        .select(
+            pl.col("name").alias("op"),
+            (100 * pl.col("kernel_ps") / pl.col("kernel_ps").sum()).alias("share"),
+            pl.when(known)
+            .then(100 * pl.max_horizontal(compute, memory))
+            .alias("of_limit"),
+            pl.when(memory >= compute)
+            .then(pl.lit("memory"))
+            .otherwise(pl.lit("compute"))
+            .alias("bound"),
+        )
+        .sort("share", "op", descending=[True, False])
+    )
+
+
+@of_run
+def measured_work(
+    *, kernel_work: KernelWork, measured_kernels: OfHosts[MeasuredKernels]
+) -> pl.DataFrame | Unavailable:
+    """Return the compute kernels of the judged device with their metrics.
+
+    Returns:
+        The rows of `KernelWork.rows` without collectives, with the columns of
+        `MeasuredKernels.rows`, null where a kernel was not measured.
+    """
+    found = measured_kernels[kernel_work.label.rpartition(":")[0]]
+    if isinstance(found, Unavailable):
+        return found
+    rows = kernel_work.rows.filter(~pl.col("collective"))
+    return rows.join(found.rows, on="class", how="left", maintain_order="left")

@@ -1,0 +1,421 @@
+"""Device time by element type, and by what could be narrower."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from stepscope.derive.account.unfed import FINITE_CHECK
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
+from stepscope.derive.device.precision import PrecisionEvidence
+from stepscope.derive.device.tensor_cores import is_opaque_type
+from stepscope.derive.facts.evidence import (
+    SHOWN,
+    CauseShare,
+    Evidence,
+    Fact,
+    event_labels,
+    largest,
+)
+from stepscope.derive.facts.judged_steps import clean_rows, step_basis
+from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.precision import Precision
+    from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.trace.model import TraceData
+
+#: Share of the time in 32 bit and TF32 below which an op is not named.
+_NOTABLE: Final = 0.01
+
+
+class _Kernels(Frozen, frozen=True):
+    """The compute kernels of one host by class: kernels that differ in time only.
+
+    Attributes:
+        code: Row of device_activity → its class.
+        classes: Row of `activity_classes` of each class with kernels; the other
+            arrays are over these.
+        type: Row of event_types.
+        op: Row of the ops of `activity_ops`.
+        narrow: Whether they compute in 16 bit or narrower.
+        tf32: Whether they compute in TF32.
+        known: Whether anything tells their width.
+        evidence: What does, a `PrecisionEvidence`.
+        eligible: 1 where units for narrow types could do them, 0 where not, -1 unknown.
+        plain: Whether their name is that of work without products.
+    """
+
+    host: str
+    activity: pl.DataFrame
+    code: NDArray[np.int32]
+    class_count: int
+    classes: NDArray[np.int64]
+    type: NDArray[np.int32]
+    op: NDArray[np.int32]
+    device: NDArray[np.int32]
+    count: NDArray[np.int64]
+    total_ps: NDArray[np.int64]
+    narrow: NDArray[np.bool_]
+    tf32: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    evidence: NDArray[np.uint8]
+    eligible: NDArray[np.int8]
+    plain: NDArray[np.bool_]
+
+    @property
+    def wide(self) -> NDArray[np.bool_]:
+        """Return which classes are eligible and known not to be narrow."""
+        found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
+        return found
+
+    @property
+    def undecided(self) -> NDArray[np.bool_]:
+        """Return which classes may be eligible, and may not."""
+        found: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
+        return found
+
+    def shares(self) -> dict[str, int]:
+        """Return the kernel time of each group that `PrecisionSignals` reports."""
+        eligible = self.eligible == 1
+        chosen = {
+            "compute_ps": np.ones(len(self.classes), np.bool_),
+            "narrow_ps": self.narrow,
+            "eligible_ps": eligible,
+            "eligible_narrow_ps": eligible & self.narrow,
+            "eligible_tf32_ps": eligible & self.tf32 & self.known,
+            "eligible_unknown_ps": eligible & ~self.known,
+            "undecided_ps": self.undecided,
+            "undecided_narrow_ps": self.undecided & (self.narrow | ~self.known),
+            "undecided_16_ps": self.undecided & self.narrow,
+            "undecided_with_op_ps": self.undecided & (self.op >= 0),
+        }
+        return {name: self.time(classes) for name, classes in chosen.items()}
+
+    def time(self, chosen: NDArray[np.bool_]) -> int:
+        """Return the time of the kernels of the chosen classes."""
+        return int(self.total_ps[chosen].sum())
+
+    def rows(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the rows of device_activity of the chosen classes."""
+        wanted = np.zeros(self.class_count, np.bool_)
+        wanted[self.classes[chosen]] = True
+        return picked(self.code, wanted)
+
+
+class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
+    """Device time of compute kernels by element type, over the whole profile.
+
+    Eligible work is work that units for narrow types could do. Times are sums over
+    kernels in ps.
+
+    Attributes:
+        narrow_ps: Time of compute kernels in 16 bit or narrower.
+        eligible_narrow_ps: Time of eligible kernels in 16 bit or narrower.
+        eligible_tf32_ps: Time of eligible kernels in TF32.
+        eligible_unknown_ps: Time of eligible kernels of unknown element type.
+        undecided_ps: Time of kernels of which it is unknown whether they are eligible.
+        undecided_narrow_ps: The part of it that is not known to be wider than 16 bit.
+        undecided_16_ps: The part of it that is known to be 16 bit or narrower.
+        wide_per_step_ps: Eligible time in 32 bit per step on the busiest device, TF32
+            apart; null without steps.
+        tf32_per_step_ps: Eligible time in TF32 per step on the busiest device; null
+            without steps.
+        step_confidence: 0 to 1; 0 without steps.
+        step_ps: Mean step on the busiest device; null without steps.
+        steps: Number of clean steps that these means rest on.
+        narrow_kernels: Number of compute kernels in 16 bit or narrower.
+        evidence_percent: Kind of evidence → share of the eligible time whose element
+            type it decided.
+        largest: Eligible 32-bit and TF32 ops with their times in µs, largest first.
+        causes: Eligible 32-bit and TF32 ops with most time, with their shares of the
+            step; empty without steps.
+        devices: `host:device` of each device with compute kernels.
+        evidence: The longest eligible kernels in 32 bit or TF32.
+    """
+
+    compute_ps: int
+    narrow_ps: int
+    eligible_ps: int
+    eligible_narrow_ps: int
+    eligible_tf32_ps: int
+    eligible_unknown_ps: int
+    undecided_ps: int
+    undecided_narrow_ps: int
+    undecided_16_ps: int
+    undecided_with_op_ps: int
+    wide_per_step_ps: int | None
+    tf32_per_step_ps: int | None
+    step_confidence: float
+    step_ps: int | None
+    steps: int
+    kernels: int
+    narrow_kernels: int
+    evidence_percent: dict[str, float] = {}
+    largest: tuple[Fact, ...] = ()
+    causes: tuple[CauseShare, ...] = ()
+    devices: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+def narrow_kernels(
+    *,
+    trace: TraceData,
+    device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    precision: Precision,
+    tensor_cores: TensorCores,
+    activity_classes: ActivityClasses,
+    class_totals: ClassTotals,
+) -> _Kernels:
+    """Return the compute kernels of one host by class."""
+    bits, _, tf32, evidence = precision.of_class.T
+    computing = np.flatnonzero(bits > 0)
+    type_, op, device = (
+        handles(activity_classes.rows, name)[computing]
+        for name in ("type", "op", "device")
+    )
+    plain = {
+        one: is_plain_kernel(event_types["name"][one])
+        for one in np.unique(type_).tolist()
+    }
+    return _Kernels(
+        host=trace.host,
+        activity=device_activity,
+        code=activity_classes.code,
+        class_count=len(activity_classes.rows),
+        classes=computing,
+        type=type_,
+        op=op,
+        device=device,
+        count=class_totals.all.count[computing],
+        total_ps=class_totals.all.total[computing],
+        narrow=bits[computing] == NARROW.bits,
+        tf32=tf32[computing].astype(np.bool_),
+        known=evidence[computing] != PrecisionEvidence.DEFAULT,
+        evidence=evidence[computing],
+        eligible=tensor_cores.of_class[computing, 1],
+        plain=np.array([plain[one] for one in type_.tolist()], np.bool_),
+    )
+
+
+@of_run
+def precision_signals(
+    *,
+    trace: OfHosts[TraceData],
+    narrow_kernels: OfHosts[_Kernels],
+    account: OfHosts[Account],
+    activity_ops: OfHosts[ActivityOps],
+    steps: OfHosts[Steps],
+    windows: OfHosts[Windows],
+) -> PrecisionSignals | Unavailable:
+    """Add up kernels of all hosts; the time per step is that of the busiest device."""
+    found = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
+    if not found:
+        return first_reason(narrow_kernels) or NO_KERNELS
+    busiest = max(found, key=lambda one: int(one.total_ps.sum()))
+    host = busiest.host
+    of_host = present(trace[host])
+    per_step = _per_step(busiest, account[host], windows[host])
+    ops = _largest(of_host, busiest, activity_ops[host])
+    shares = [one.shares() for one in found]
+    totals = {name: sum(one[name] for one in shares) for name in shares[0]}
+    return PrecisionSignals(
+        **totals,
+        wide_per_step_ps=None if per_step is None else per_step.wide_ps,
+        tf32_per_step_ps=None if per_step is None else per_step.tf32_ps,
+        step_ps=None if per_step is None else per_step.step_ps,
+        steps=0 if per_step is None else per_step.steps,
+        step_confidence=step_basis(steps[host]).confidence,
+        kernels=sum(int(one.count.sum()) for one in found),
+        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
+        evidence_percent=_evidence_shares(found, totals["eligible_ps"]),
+        largest=ops,
+        causes=_causes(busiest, ops, per_step),
+        devices=tuple(
+            f"{one.host}:{number}" for one in found for number in np.unique(one.device)
+        ),
+        evidence=_ranges(of_host, busiest),
+    )
+
+
+class _PerStep(Frozen, frozen=True, eq=True):
+    """Means over the clean steps of a device."""
+
+    wide_ps: int
+    tf32_ps: int
+    step_ps: int
+    steps: int
+
+
+def _per_step(
+    kernels: _Kernels, accounted: Account | Unavailable, windows: Windows | Unavailable
+) -> _PerStep | None:
+    """Return eligible time in 32 bit and TF32 per clean step; None without steps."""
+    if isinstance(windows, Unavailable) or isinstance(accounted, Unavailable):
+        return None
+    if not windows.has_steps:
+        return None
+    device = int(np.bincount(kernels.device, weights=kernels.total_ps).argmax())
+    rows = clean_rows(
+        accounted.rows.filter(pl.col("device") == device),
+        windows,
+        compile_percent=THRESHOLDS.dirty_compile.value,
+    ).clean
+    if not len(rows):
+        return None
+    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
+    wide = kernels.wide & (kernels.device == device)
+    activity = kernels.activity
+    start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
+    clean = np.zeros(len(starts), np.bool_)
+    clean[rows["window"].to_numpy()] = True
+
+    def time(chosen: NDArray[np.bool_]) -> int:
+        mine = kernels.rows(chosen)
+        begin = start_ps[mine]
+        at = np.searchsorted(starts, begin, side="right") - 1
+        inside = (at >= 0) & (begin < ends[at]) & clean[at]
+        return int(dur_ps[mine[inside]].sum())
+
+    return _PerStep(
+        wide_ps=time(wide & ~kernels.tf32) // len(rows),
+        tf32_ps=time(wide & kernels.tf32) // len(rows),
+        step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
+        steps=len(rows),
+    )
+
+
+def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float]:
+    if not eligible_ps:
+        return {}
+    shares = {
+        kind.name.lower(): sum(
+            one.time((one.eligible == 1) & (one.evidence == kind)) for one in found
+        )
+        for kind in PrecisionEvidence
+    }
+    return {kind: 100 * time / eligible_ps for kind, time in shares.items() if time}
+
+
+def _largest(
+    trace: TraceData, kernels: _Kernels, named: ActivityOps | Unavailable
+) -> tuple[Fact, ...]:
+    """Return the ops with most eligible time in 32 bit or TF32."""
+    types = trace.table("event_types")
+    if isinstance(named, Unavailable) or isinstance(types, Unavailable):
+        return ()
+    # An op that encloses others, or none, says less than the kernel.
+    silent = [
+        evidence == OpEvidence.NONE or is_opaque_type(op_type or name)
+        for evidence, op_type, name in named.ops[
+            ["evidence", "type", "name"]
+        ].iter_rows()
+    ]
+    op, type_ = kernels.op[kernels.wide], kernels.type[kernels.wide]
+    kernel = {one: plain_name(types["name"][one]) for one in np.unique(type_).tolist()}
+    time = pl.DataFrame(
+        {
+            "op": named.ops["name"][op],
+            "kernel": pl.Series(
+                [kernel[one] for one in type_.tolist()], dtype=pl.String
+            ),
+            "silent": pl.Series(silent, dtype=pl.Boolean)[op],
+            "ps": kernels.total_ps[kernels.wide],
+        }
+    ).select(
+        pl.when("silent").then("kernel").otherwise("op").alias("name"), pl.col("ps")
+    )
+    top = time.group_by("name").sum().sort("ps", "name", descending=[True, False])
+    return tuple(
+        Fact(name="largest_op", value=ps / PS_PER_US, unit="us", note=name)
+        for name, ps in top.head(SHOWN).iter_rows()
+    )
+
+
+def _causes(
+    kernels: _Kernels, ops: tuple[Fact, ...], per_step: _PerStep | None
+) -> tuple[CauseShare, ...]:
+    """Return the shares of the step that the largest ops take."""
+    whole = kernels.time(kernels.wide)
+    if per_step is None or not whole or not per_step.step_ps:
+        return ()
+    percent = 100 * (per_step.wide_ps + per_step.tf32_ps) / per_step.step_ps
+    shares = [
+        (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in ops
+    ]
+    return tuple(
+        CauseShare(cause=name, share_percent=percent * share)
+        for name, share in shares
+        if share >= _NOTABLE
+    )
+
+
+def _ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]:
+    activity = kernels.activity
+    wide = kernels.rows(kernels.wide)
+    found = []
+    for at in wide[largest(ints(activity, "dur_ps")[wide])].tolist():
+        row = activity.row(at, named=True)
+        track, name = None, ""
+        if row["event"] is not None:
+            track, name = event_labels(trace, [row["event"]])[row["event"]]
+        found.append(
+            Evidence(
+                host=kernels.host,
+                device=row["device"],
+                track=track,
+                start_ps=row["start_ps"],
+                end_ps=row["start_ps"] + row["dur_ps"],
+                ops=(name,) if name else (),
+            )
+        )
+    return tuple(found)
+
+
+def checking_kernels(
+    *, event_types: pl.DataFrame, device_activity: pl.DataFrame
+) -> int | None:
+    """Return how many kernels of one host check; None where no op does either."""
+    checks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
+    if not checks.any():
+        return None
+    used = np.bincount(handles(device_activity, "type"), minlength=len(checks))
+    return int(used[checks].sum())
+
+
+@of_run
+def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable | None:
+    """Return how many kernels check, None where no op does either.
+
+    Unavailable where ops check and no kernel is named so, or no kernel was recorded.
+    """
+    if all(isinstance(one, Unavailable) for one in checking_kernels.values()):
+        return first_reason(checking_kernels)
+    counts = known_hosts(checking_kernels)
+    return sum(counts.values()) or (_UNNAMED if counts else None)
+
+
+_UNNAMED: Final = Unavailable(
+    code="NO_KERNEL_DETAILS",
+    reason="Ops check whether gradients are finite, but no kernel is named after one.",
+    remedy="Look in the trace for a copy of a few bytes before the optimizer.",
+)

@@ -1,0 +1,266 @@
+"""The compute kernels of the judged device, by kernel and op, and how fast they are."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.attribution import OpEvidence
+from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
+from stepscope.derive.facts.devices.kernel_kinds import (
+    FusableRuns,
+    described,
+    fusable_runs,
+)
+from stepscope.derive.facts.evidence import Evidence, event_labels
+from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.run_derivation import of_run
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.kernels import Kernels
+    from stepscope.derive.facts.step_shares import AccountSignals
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+_COLLECTIVE: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
+#: Classes with most time of which the track is looked up.
+_NAMED: Final = 200
+
+
+class KernelWork(Frozen, frozen=True, dict=True):
+    """The kernels of the judged device; times in ps, per step where there are steps.
+
+    Attributes:
+        label: The device, `host:device`.
+        steps: Number of steps that times are means of; 1 for a window without steps.
+        stepped: Whether there are steps.
+        step_confidence: 0 to 1; 0 without steps.
+        step_ps: Mean length of a judged step.
+        rows: One row per kernel, op and launch shape, most time first: `class`,
+            `kernel` (its name without types), `full_name`, `op` and `op_type` (null
+            where nothing names the op), `category` (HLO opcode or op type),
+            `precision` ("16", "32", "64", "tf32"; null unknown), `told` (whether
+            anything but the absence of signs tells the precision), `matrix_units` and
+            `eligible` (null unknown), `plain` (whether its name is that of work without
+            products), `collective`, `converts` (whether it only changes
+            the element type; null where types were not recorded), `reorders` (whether
+            it only changes the order of elements, by its name), `odd_size` (a size of
+            a product that is no multiple of 8; null for none, or not recorded), `sized`
+            (whether sizes were recorded), `shape` (op type and sizes of a product; null
+            where not recorded), `speedup` (how many times as fast 16-bit kernels of
+            this shape are in the recording, 1 or more; null where there are none),
+            `count`, `time_ps`.
+        shown: What the device did in one typical step, by start: `class` (-1 for what
+            is no kernel), `kind`, `stream`, `start_ps`, `end_ps`, `bytes` (null
+            unknown), `event`.
+        tracks: Names of the streams' tracks by event row of `shown`'s kernels.
+        runs: The kernels that a compiler could join, in runs of `shown`.
+    """
+
+    label: str
+    steps: int
+    stepped: bool
+    step_confidence: float
+    step_ps: int
+    device_ps: int
+    rows: pl.DataFrame
+    shown: pl.DataFrame
+    tracks: dict[int, tuple[str | None, str]]
+    runs: FusableRuns
+
+    def share(self, chosen: pl.DataFrame) -> float:
+        """Return the share of some rows in the time of all compute kernels."""
+        return 100 * int(chosen["time_ps"].sum()) / max(self.device_ps, 1)
+
+    @cached_property
+    def longest(self) -> pl.DataFrame:
+        """Of `shown`, the longest row of each class, the longest first."""
+        return _longest(self.shown)
+
+    def evidence(self, chosen: pl.DataFrame, most: int) -> tuple[Evidence, ...]:
+        """Return where some rows run in the typical step, the longest first."""
+        if not len(chosen):
+            return ()
+        wanted = set(chosen["class"].to_list())
+        longest = self.longest.iter_rows(named=True)
+        mine = (row for row in longest if row["class"] in wanted)
+        host, _, device = self.label.rpartition(":")
+        return tuple(
+            Evidence(
+                host=host,
+                device=int(device),
+                track=self.tracks.get(row["event"], (None, ""))[0],
+                start_ps=row["start_ps"],
+                end_ps=row["end_ps"],
+                ops=(self.tracks[row["event"]][1],)
+                if row["event"] in self.tracks
+                else (),
+            )
+            for row in islice(mine, most)
+        )
+
+
+@of_run
+def kernel_work(
+    *,
+    account_signals: AccountSignals,
+    kernels: OfHosts[Kernels],
+    activity_classes: OfHosts[ActivityClasses],
+    activity_ops: OfHosts[ActivityOps],
+    windows: OfHosts[Windows],
+    trace: OfHosts[TraceData],
+) -> KernelWork | Unavailable:
+    """Describe the kernels of the device that is judged."""
+    judged = account_signals.judged()
+    if judged.device is None:
+        return NO_KERNELS
+    table = kernels[judged.host]
+    if isinstance(table, Unavailable):
+        return table
+    of_host = present(trace[judged.host])
+    classes = present(activity_classes[judged.host])
+    placed = present(windows[judged.host])
+    named = present(activity_ops[judged.host])
+    stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
+    steps = 1
+    if stepped:
+        flags = placed.rows["flags"]
+        steps = len(flags) - int(flags.list.contains("unrecorded").sum())
+    rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
+    rows = rows.hstack(described(rows, classes.rows["shape"], of_host.strings))
+    rows = rows.with_columns(speedup=_speedups(rows))
+    if not rows.height:
+        return NO_KERNELS
+    shown = _shown(of_host, judged.device, placed, classes)
+    # Track and name of the longest kernel of each class in the shown step.
+    wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
+    events = _longest(shown.filter(wanted))["event"].drop_nulls()
+    return KernelWork(
+        label=judged.label,
+        steps=steps,
+        stepped=stepped,
+        step_confidence=judged.step_confidence,
+        step_ps=judged.total_ps // max(len(judged.window_ps), 1),
+        device_ps=int(rows["time_ps"].filter(~rows["collective"]).sum()),
+        rows=rows,
+        shown=shown,
+        tracks=event_labels(of_host, events.to_list()),
+        runs=fusable_runs(rows, shown),
+    )
+
+
+def _speedups(rows: pl.DataFrame) -> pl.Series:
+    """Compare each kernel with those for 16 bit that do products of the same sizes."""
+    told = rows.filter(pl.col("told") & ~pl.col("collective"))
+    told = told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
+    if not len(told):
+        return pl.Series("speedup", [None] * len(rows), dtype=pl.Float64)
+    narrow = told.group_by("shape").agg(
+        narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum()
+    )
+    each = pl.col("time_ps") / pl.col("count")
+    faster = pl.max_horizontal(each / pl.col("narrow_ps"), 1.0)
+    wide = pl.col("precision").is_in(["32", "64", "tf32"]) & (pl.col("narrow_ps") > 0)
+    return rows.join(narrow, on="shape", how="left", maintain_order="left").select(
+        pl.when(wide & pl.col("told")).then(faster).alias("speedup")
+    )["speedup"]
+
+
+def _is_null(values: pl.Series) -> bool:
+    return values.null_count() == len(values)
+
+
+def _rows(
+    table: Kernels,
+    classes: ActivityClasses,
+    named: ActivityOps,
+    device: int,
+    steps: int,
+    *,
+    stepped: bool,
+) -> pl.DataFrame:
+    mine = table.rows.filter(pl.col("device") == device)
+    kinds = classes.rows["kind"].gather(mine["class"])
+    op = classes.rows["op"].gather(mine["class"])
+    silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
+    time = pl.col("step_ps" if stepped else "total_ps")
+    names = mine["kernel_name"]
+    plain_of = {name: plain_name(name) for name in names.unique().to_list()}
+    is_plain = {name: is_plain_kernel(name) for name in plain_of}
+    every = names.to_list()
+    return (
+        mine.with_columns(
+            kernel=pl.Series([plain_of[name] for name in every], dtype=pl.String),
+            full_name=names,
+            op_type=named.ops["type"].gather(op),
+            category=named.ops["category"].gather(op),
+            silent=silent,
+            collective=kinds == _COLLECTIVE,
+            plain=pl.Series([is_plain[name] for name in every], dtype=pl.Boolean),
+        )
+        .select(
+            "class",
+            "kernel",
+            "full_name",
+            pl.when(~pl.col("silent")).then("op_name").alias("op"),
+            pl.when(~pl.col("silent")).then("op_type").alias("op_type"),
+            pl.when(~pl.col("silent")).then("category").alias("category"),
+            "precision",
+            pl.col("precision_evidence").ne_missing("default").alias("told"),
+            pl.col("uses_tensor_core").alias("matrix_units"),
+            pl.col("tensor_core_eligible").alias("eligible"),
+            "plain",
+            "collective",
+            pl.col("count") / steps,
+            (time // steps).cast(pl.Int64).alias("time_ps"),
+        )
+        .sort("time_ps", "class", descending=[True, False])
+    )
+
+
+def _shown(
+    trace: TraceData, device: int, windows: Windows, classes: ActivityClasses
+) -> pl.DataFrame:
+    """Return what the device did in the judged step of median length."""
+    steps = windows.measured
+    steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+    step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)
+    activity = present(trace.table("device_activity"))
+    start = ints(activity, "start_ps")
+    inside = np.flatnonzero(
+        (start >= step["start_ps"])
+        & (start < step["end_ps"])
+        & (handles(activity, "device") == device)
+    )
+    rows = activity[inside]
+    return (
+        rows.select(
+            "kind",
+            "stream",
+            "start_ps",
+            (pl.col("start_ps") + pl.col("dur_ps")).alias("end_ps"),
+            pl.col("bytes") if "bytes" in rows.columns else pl.lit(None).alias("bytes"),
+            "event",
+        )
+        .with_columns(pl.Series("class", classes.code[inside]))
+        .sort("start_ps", maintain_order=True)
+    )
+
+
+def _longest(shown: pl.DataFrame) -> pl.DataFrame:
+    return (
+        shown.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
+        .sort("dur", "start_ps", descending=[True, False])
+        .unique("class", keep="first", maintain_order=True)
+    )

@@ -1,0 +1,222 @@
+"""What launching costs, how often it is done, and how long the queue is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.judging.recorded_devices import NO_KERNELS
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.run_derivation import (
+    first_reason,
+    known_hosts,
+    of_each_device,
+    of_run,
+)
+from stepscope.frozen import Frozen
+from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.unavailable import Unavailable
+
+#: A step is one program if its calls of compiled programs hold this share of the
+#: kernels' launches.
+_HELD: Final = 0.8
+_KERNELS: Final = [
+    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
+]
+
+
+class LaunchSignals(Frozen, frozen=True):
+    """What launching costs.
+
+    Attributes:
+        latency_ps: Median time from a launch call to its kernel on an idle device.
+        latency_samples: Number of launches that the latency was measured on; 0 where
+            the latency is assumed.
+        median_call_ps: Median duration of a launch call; None where nothing was
+            launched.
+        kernels_per_step: Mean number of kernels in a step; None without steps.
+        graph_percent: Share of device time replayed from graphs without a row for
+            each of their nodes.
+        one_program: Whether every step launches all of its kernels by one call, or
+            calls one compiled program that launches nearly all of them; None where
+            steps or launches are not known.
+    """
+
+    latency_ps: int
+    latency_samples: int
+    median_kernel_ps: int
+    median_call_ps: int | None
+    kernels_per_step: float | None
+    graph_percent: float
+    one_program: bool | None
+
+
+@of_run
+def launch_signals(
+    *,
+    launch_facts: OfHosts[LaunchFacts],
+    windows: OfHosts[Windows],
+    launches_one_program: OfHosts[bool | None],
+) -> LaunchSignals | Unavailable:
+    """Take the launches of the host with most kernels."""
+    facts = known_hosts(launch_facts)
+    placed = known_hosts(windows)
+    steps = sum(
+        placed[host].rows.height
+        for host in facts
+        if host in placed and placed[host].has_steps
+    )
+    measured = [host for host in facts if facts[host].median_kernel_ps is not None]
+    if not measured:
+        return first_reason(launch_facts) or NO_KERNELS
+    host = max(measured, key=lambda one: facts[one].kernels)
+    kernels = sum(one.kernels for one in facts.values())
+    return LaunchSignals(
+        latency_ps=facts[host].latency_ps,
+        latency_samples=facts[host].latency_samples,
+        median_kernel_ps=facts[host].median_kernel_ps or 0,
+        median_call_ps=facts[host].median_call_ps,
+        kernels_per_step=kernels / steps if steps else None,
+        graph_percent=facts[host].graph_percent or 0.0,
+        one_program=known_hosts(launches_one_program).get(host),
+    )
+
+
+def launches_one_program(
+    *,
+    windows: Windows,
+    correlation: Correlation,
+    event_kinds: EventKinds,
+    events: pl.DataFrame,
+) -> bool | None:
+    """Return whether a step launches its work in one call of a compiled program.
+
+    None without steps, or where no launch lies in a call of a compiled program.
+    """
+    if not windows.has_steps:
+        return None
+    programs = event_kinds.has(EventFlag.PJIT | EventFlag.EXECUTABLE)
+    rows = picked(handles(events, "type"), programs)
+    calls = Spans.from_events(
+        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    )
+    start_ps = ints(correlation.launches, "start_ps")
+    # A read-back has a call of its own, whatever is compiled.
+    kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
+    led = _chosen(correlation.launch_of_activity[kernels], len(start_ps))
+    if not len(calls):
+        # Without compiled programs one launch a step is a graph.
+        return bool(0 < led.sum() <= windows.rows.height)
+    held = calls.holding(start_ps[led])
+    if not len(held):
+        return None
+    using = calls.holding(start_ps[correlation.activity_count_of_launch > 0])
+    used = _chosen(using, len(calls)).sum()
+    return bool((held >= 0).mean() >= _HELD and used <= windows.rows.height)
+
+
+def _chosen(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
+    """Return which of so many rows occur; -1 is none."""
+    # None has the last place.
+    found = np.zeros(of + 1, np.bool_)
+    found[rows] = True
+    return found[:-1]
+
+
+#: A step is looked at in so many parts of equal length.
+PARTS: Final = 10
+
+
+class Queue(Frozen, frozen=True):
+    """The queue of one device in the judged steps.
+
+    Attributes:
+        lengths: Mean number of works in it by tenth of a step, mean of the steps.
+        longest: Most works that were in it when one of them began.
+        slow_calls: Launch calls of a step that last long, on average.
+        late_starts: Works of a step that began long after their call returned, although
+            the device had nothing else to do meanwhile, on average.
+    """
+
+    lengths: tuple[float, ...]
+    longest: int
+    slow_calls: float
+    late_starts: float
+
+
+@of_each_device
+def queue_signals(
+    *, correlation: Correlation, windows: Windows
+) -> dict[int | None, Queue]:
+    """Follow the queue of each device whose launches were recorded."""
+    if not len(windows.measured):
+        return {}
+    of_device = handles(correlation.activity, "device")
+    known = np.flatnonzero(correlation.launch_of_activity >= 0)
+    return {
+        device: _queue(known[of_device[known] == device], correlation, windows.measured)
+        for device in np.unique(of_device[known]).tolist()
+    }
+
+
+def _queue(rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame) -> Queue:
+    """Follow the queue of one device.
+
+    Args:
+        rows: The device's rows of device_activity whose launch call is known.
+    """
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    call = tied.launch_of_activity[rows]
+    calls = np.unique(call)
+    launches = tied.launches
+    called, begun = ints(launches, "start_ps"), ints(tied.activity, "start_ps")[rows]
+    slow = ints(launches, "dur_ps")[calls] > THRESHOLDS.slow_launch_call.value
+    late = tied.latency_ps[rows] > THRESHOLDS.late_start.value
+    into, out_of = np.sort(called[call]), np.sort(begun)
+    inside = _within(out_of, starts, ends)
+    waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
+    steps = len(measured)
+    # The mean length of the queue in each part of a step, mean of the steps.
+    parts = np.linspace(0.0, 1.0, PARTS + 1)
+    offsets = (ends - starts)[:, None] * parts
+    edges = starts[:, None] + offsets.astype(np.int64)
+    # Time in the queue up to each edge, added up over all works.
+    held = _elapsed(into, edges) - _elapsed(out_of, edges)
+    mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
+    return Queue(
+        lengths=tuple(np.maximum(mean.mean(axis=0), 0.0).tolist()),
+        longest=int(waiting[inside].max(initial=0)),
+        slow_calls=float(_within(called[calls[slow]], starts, ends).sum()) / steps,
+        late_starts=float(_within(begun[late], starts, ends).sum()) / steps,
+    )
+
+
+def _within(
+    times: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return which times lie in one of some ranges that do not overlap."""
+    at = np.searchsorted(starts, times, side="right") - 1
+    found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
+    return found
+
+
+def _elapsed(since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the time from each of some moments until others, added up."""
+    total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
+    count = np.searchsorted(since, until, side="right")
+    found: NDArray[np.float64] = count * (until - since[0]).astype(float) - total[count]
+    return found

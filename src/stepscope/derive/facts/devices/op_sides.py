@@ -1,0 +1,176 @@
+"""Ops that a device waits for on the host, and how many run on either side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.names.event_kinds import OpCategory
+from stepscope.derive.run_derivation import (
+    first_reason,
+    known_hosts,
+    of_each_device_or_why,
+    of_run,
+)
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.derive.account.parts import AccountParts
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.ops.database import DeviceOps
+    from stepscope.derive.ops.placement import OpPlacement
+    from stepscope.derive.run_derivation import OfHosts
+
+#: Executions that are looked at together.
+_ROUND: Final = 2**15
+#: Types of ops that a device is made for.
+_HEAVY: Final = Pattern(
+    r"(?i)(?:^|::|_)(?:\w*conv\d?d?\w*|\w*matmul\w*|einsum|b?mm|baddbmm|addmm|linear"
+    r"|\w*(?:batch|layer|group|instance)_?norm\w*|(?:log_?)?softmax\w*"
+    r"|\w*(?:lstm|gru|rnn)\w*|\w*attention\w*)$"
+)
+#: Types of ops that call Python, or work on texts.
+_CALLBACK: Final = Pattern(
+    r"(?i)py_?func|numpy_function|(?:pure|io|python|host)_?callback|^string|regex"
+)
+
+
+class HostPlaced(Frozen, frozen=True):
+    """An op of the host that a device waits for.
+
+    Attributes:
+        kind: "heavy" for products, convolutions and the like, "callback" for Python and
+            texts, "model" for others in a scope of which other ops run on the device,
+            "other" for the rest.
+        time_ps: Time in which the device waits for it, in all judged steps.
+    """
+
+    name: str
+    kind: str
+    time_ps: int
+
+
+@of_each_device_or_why
+def placement_signals(
+    *,
+    account_parts: AccountParts,
+    host_op_events: HostOpEvents,
+    device_ops: DeviceOps | Unavailable,
+    events: pl.DataFrame,
+    launches: pl.DataFrame | Unavailable,
+) -> dict[int | None, tuple[HostPlaced, ...]]:
+    """Return the ops that each device waits for, `host:device` → most time first."""
+    scopes = set() if isinstance(device_ops, Unavailable) else _scopes(device_ops.rows)
+    types = _on_host(host_op_events, events, launches)
+    rows = account_parts.rows
+    waits = rows.filter(
+        (pl.col("owner") == "host_compute")
+        & pl.col("device").is_not_null()
+        & pl.col("function").is_null()
+        & pl.col("name").is_in(list(types))
+    )
+    return {
+        device: tuple(
+            HostPlaced(name, _kind(name, types[name], scopes), time_ps)
+            for name, time_ps in waits.filter(pl.col("device") == device)
+            .group_by("name")
+            .agg(pl.col("time_ps").sum())
+            .sort("time_ps", "name", descending=[True, False])
+            .iter_rows()
+        )
+        for device in rows["device"].drop_nulls().unique().sort()
+    }
+
+
+def _on_host(
+    ops: HostOpEvents, events: pl.DataFrame, launches: pl.DataFrame | Unavailable
+) -> dict[str, str | None]:
+    """Return name → type of the program's ops that launch nothing, nor do ops inside.
+
+    Frameworks run the same op on either side: one that launches now and then is a
+    device's.
+    """
+    launching = np.zeros(len(ops.ops), np.bool_)
+    if not isinstance(launches, Unavailable):
+        tracks = handles(events, "track")[ops.event]
+        called, track = ints(launches, "start_ps"), handles(launches, "track")
+        # One round per thread.
+        for one in np.flatnonzero(np.bincount(track)).tolist():
+            # Calls of a thread are in order nearly always, which this sort finds.
+            begins = np.sort(called[track == one], kind="stable")
+            mine = np.flatnonzero(tracks == one)
+            for at in range(0, len(mine), _ROUND):
+                rows = mine[at : at + _ROUND]
+                # What has launched once is known, however often it ran.
+                rows = rows[~launching[ops.op[rows]]]
+                start = ops.start_ps[rows]
+                end = start + ops.dur_ps[rows]
+                inside = np.searchsorted(begins, end) > np.searchsorted(begins, start)
+                launching[ops.op[rows[inside]]] = True
+    program = (ops.ops["category"] != int(OpCategory.DATASET)).to_numpy()
+    own = ops.ops.filter(pl.Series(program & ~launching))[["name", "type"]]
+    elsewhere = set(ops.ops.filter(pl.Series(launching))["name"].to_list())
+    return {name: type_ for name, type_ in own.iter_rows() if name not in elsewhere}
+
+
+def _scopes(rows: pl.DataFrame) -> set[str]:
+    names = rows["name"].drop_nulls().to_list()
+    return {name.partition("/")[0] for name in names if "/" in name}
+
+
+def _kind(name: str, type_: str | None, scopes: set[str]) -> str:
+    what = type_ or name
+    if _HEAVY.search(what):
+        return "heavy"
+    if _CALLBACK.search(what):
+        return "callback"
+    scope, slash, _ = name.partition("/")
+    return "model" if slash and scope in scopes else "other"
+
+
+class OpsOnSides(Frozen, frozen=True):
+    """Share of the ops that run on devices, input pipelines left out.
+
+    Attributes:
+        count_percent: By number of executions; null where one side is unknown.
+        time_percent: By their own time; null where one side is unknown.
+    """
+
+    count_percent: float | None
+    time_percent: float | None
+
+
+@of_run
+def ops_on_sides(*, op_placement: OfHosts[OpPlacement]) -> OpsOnSides | Unavailable:
+    """Add up the ops of all hosts."""
+    hosts = known_hosts(op_placement).values()
+    counted = [
+        (one.device_executions, one.host_executions)
+        for one in hosts
+        if one.device_executions is not None and one.host_executions is not None
+    ]
+    timed = [
+        (one.device_self_ps, one.host_self_ps)
+        for one in hosts
+        if one.device_self_ps is not None and one.host_self_ps is not None
+    ]
+    why = first_reason(op_placement)
+    if why is not None and not counted and not timed:
+        return why
+    return OpsOnSides(
+        count_percent=_percent_on_devices(counted),
+        time_percent=_percent_on_devices(timed),
+    )
+
+
+def _percent_on_devices(sides: Sequence[tuple[int, int]]) -> float | None:
+    on_devices = sum(device for device, _ in sides)
+    every = sum(map(sum, sides))
+    return 100 * on_devices / every if every else None

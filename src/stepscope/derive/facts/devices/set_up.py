@@ -1,0 +1,276 @@
+"""How much of a device's wait for launches no step has: set up, capture, and the end.
+
+The first calls of a process make contexts, load kernels and reserve memory. They take
+milliseconds to minutes, where a launch takes microseconds; so does the first run of an
+op that chooses its kernels, where its later ones are short. What is launched while a
+stream is captured goes into a graph and does not run. After a device's last work the
+program launches nothing any more: it frees what it took, and ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from stepscope.derive.account.host_states import long_stretch_ps
+from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.host.function_purposes import FunctionPurpose
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import HostClass
+from stepscope.derive.run_derivation import of_each_device
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_purposes import FunctionPurposes
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+Kind = Literal["set_up", "first_runs", "captured", "over"]
+
+#: With so many steps what each of them repeats is no first use.
+_FEW_STEPS: Final = 3
+_OWNERS: Final = ("launch", "host_compute")
+#: A first run of an op takes so many times as long as its later ones usually do, of
+#: which there are some.
+_TIMES_LONGER: Final = 20
+_LATER_RUNS: Final = 3
+_BEGIN_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamBeginCapture")
+_END_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamEndCapture")
+
+
+class SetUp(Frozen, frozen=True):
+    """What a device waits for that is no want of launches, of the kind that is most.
+
+    Attributes:
+        kind: `set_up` for long calls of a runtime and long first runs of ops,
+            `first_runs` where the latter are most of it and may be of anything,
+            `captured` for launches into a graph that is captured, `over` for the time
+            after the device's last work.
+        percent: Its share of the measured windows.
+        calls: The long calls in it, most of it first.
+    """
+
+    kind: Kind
+    percent: float
+    calls: tuple[Part, ...]
+
+
+class _Calls(Frozen, frozen=True):
+    """Long calls of a runtime, arrays by call.
+
+    Attributes:
+        start_ps: int64.
+        dur_ps: int64.
+        name: Row of `names`.
+    """
+
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    name: NDArray[np.int32]
+    names: Sequence[str]
+
+    def spans(self) -> Spans:
+        """Return when any of them ran."""
+        return Spans.from_events(self.start_ps, self.dur_ps)
+
+    def held(self, spans: Spans) -> dict[str, int]:
+        """Return how much of a set runs in the calls of each name."""
+        within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
+        by_name = np.bincount(self.name, weights=within)
+        return {
+            self.names[it]: int(by_name[it]) for it in np.flatnonzero(by_name).tolist()
+        }
+
+
+@of_each_device
+def set_up_signals(
+    *,
+    trace: TraceData,
+    account: Account,
+    launch_facts: LaunchFacts,
+    windows: Windows,
+    event_kinds: EventKinds | Unavailable,
+    function_frames: FunctionFrames | Unavailable,
+    function_purposes: FunctionPurposes | Unavailable,
+) -> dict[int | None, SetUp]:
+    """Return what each device waits for so; without any, nothing."""
+    measured = windows.measured
+    if windows.has_steps and measured.height >= _FEW_STEPS:
+        return {}
+    least_ps = long_stretch_ps(launch_facts.latency_ps)
+    seen = function_frames, function_purposes
+    calls = (
+        _recorded(trace, event_kinds, least_ps),
+        _sampled(*seen, least_ps),
+        _first_runs(trace, event_kinds, least_ps),
+    )
+    begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
+    judged = Spans.from_events(begin, end - begin)
+    whole = judged.length_ps
+    captured = _captures(trace)
+    found: dict[int | None, SetUp] = {}
+    for device in account.devices:
+        if device.device is None:
+            continue
+        waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
+        over = waits & (Spans.empty() if windows.has_steps else _after(device, judged))
+        into_graph = (waits - over) & captured
+        first = waits - over - into_graph
+        long_ps, by_name = _held(first, calls)
+        # What an op does in its first run is not told by any call of the runtime.
+        called_ps, _ = _held(first, calls[:-1])
+        lengths: dict[Kind, int] = {
+            "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
+            "captured": into_graph.length_ps,
+            "over": over.length_ps,
+        }
+        kind = max(lengths, key=lambda one: lengths[one])
+        if not lengths[kind]:
+            continue
+        if kind == "over":
+            # A program ends with many short calls.
+            short = (_recorded(trace, event_kinds, 0), _sampled(*seen, 0))
+            _, by_name = _held(over, (*short, calls[-1]))
+        elif kind == "captured":
+            by_name = Counter()
+        found[device.device] = SetUp(
+            kind=kind,
+            percent=100 * lengths[kind] / whole,
+            calls=tuple(
+                Part(name=name, share_percent=100 * held / whole)
+                for name, held in by_name.most_common(SHOWN)
+            ),
+        )
+    return found
+
+
+def _held(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[str]]:
+    """Return how much of a set long calls hold, in all and by name."""
+    by_name: Counter[str] = Counter()
+    waited_ps = waits.length_ps
+    # What was recorded itself is not taken from samples once more.
+    for some in filter(None, calls):
+        by_name.update(some.held(waits))
+        waits = waits - some.spans()
+    return waited_ps - waits.length_ps, by_name
+
+
+def _after(device: DeviceAccount, judged: Spans) -> Spans:
+    """Return the judged time after a device's last work; none where it had no work."""
+    worked = (judged - Spans.union_of(device.idle.values())).hull
+    hull = judged.hull
+    return (
+        Spans.empty()
+        if worked is None or hull is None
+        else judged.clip(worked[1], hull[1])
+    )
+
+
+def _captures(trace: TraceData) -> Spans:
+    events, names = trace.table("events"), trace.table("event_types")
+    if isinstance(events, Unavailable) or isinstance(names, Unavailable):
+        return Spans.empty()
+    begins, ends = (
+        _times(events, names["name"].to_list(), which)
+        for which in (_BEGIN_CAPTURE, _END_CAPTURE)
+    )
+    at = np.searchsorted(ends, begins)
+    known = at < len(ends)
+    begins, last = begins[known], ends[at[known]]
+    return Spans.from_events(begins, last - begins)
+
+
+def _times(
+    events: pl.DataFrame, names: Sequence[str], which: Pattern[str]
+) -> NDArray[np.int64]:
+    wanted = np.fromiter((bool(which.search(name)) for name in names), bool, len(names))
+    return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
+
+
+def _recorded(
+    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
+) -> _Calls | None:
+    events, names = trace.table("events"), trace.table("event_types")
+    if (
+        isinstance(kinds, Unavailable)
+        or isinstance(events, Unavailable)
+        or isinstance(names, Unavailable)
+    ):
+        return None
+    types, dur = handles(events, "type"), ints(events, "dur_ps")
+    rows = np.flatnonzero(
+        (dur >= least_ps) & (kinds.host_class == HostClass.API)[types]
+    )
+    return _Calls(
+        ints(events, "start_ps")[rows], dur[rows], types[rows], names["name"].to_list()
+    )
+
+
+def _first_runs(
+    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
+) -> _Calls | None:
+    """Return the first runs of ops that are long beside the later ones."""
+    events, names = trace.table("events"), trace.table("event_types")
+    if (
+        isinstance(kinds, Unavailable)
+        or isinstance(events, Unavailable)
+        or isinstance(names, Unavailable)
+    ):
+        return None
+    types, dur = handles(events, "type"), ints(events, "dur_ps")
+    start, track = ints(events, "start_ps"), handles(events, "track")
+    long = np.flatnonzero((dur >= least_ps) & kinds.is_op()[types])
+    rows = []
+    for kind in np.unique(types[long]).tolist():
+        runs = np.flatnonzero(types == kind)
+        first = runs[np.argmin(start[runs])]
+        later = dur[runs[runs != first]]
+        if len(later) >= _LATER_RUNS and dur[first] >= max(
+            least_ps, _TIMES_LONGER * float(np.median(later))
+        ):
+            rows.append(int(first))
+    found = _innermost(np.array(rows, np.int64), track, start, dur)
+    return _Calls(start[found], dur[found], types[found], names["name"].to_list())
+
+
+def _innermost(
+    rows: NDArray[np.int64],
+    track: NDArray[np.int32],
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the rows that hold none of the others."""
+    order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
+    ends = start_ps[order] + dur_ps[order]
+    holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])
+    found: NDArray[np.int64] = order[~np.append(holds, np.False_)[: len(order)]]
+    return found
+
+
+def _sampled(
+    frames: FunctionFrames | Unavailable,
+    purposes: FunctionPurposes | Unavailable,
+    least_ps: int,
+) -> _Calls | None:
+    """Return the long calls that samples of the program's functions found."""
+    if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
+        return None
+    dur = frames.end_ps - frames.start_ps
+    rows = (dur >= least_ps) & (purposes.purpose == FunctionPurpose.CALL)
+    types, name = np.unique(frames.type[rows], return_inverse=True)
+    names = [frames.function(it) for it in types.tolist()]
+    return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)

@@ -1,0 +1,1 @@
+"""Facts about hosts: batches, functions, ops and worker processes."""

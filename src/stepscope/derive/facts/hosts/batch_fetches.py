@@ -1,0 +1,231 @@
+"""The fetching of batches: what was recorded of it, and what is hidden."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
+from stepscope.derive.judging.input_verdict import (
+    InputTime,
+    InputVerdict,
+    decide_input,
+    records_fetches,
+)
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.nullable import is_true
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.intervals.spans import Spans
+    from stepscope.derive.judging.recorded_devices import DeviceSignals
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_time.device_sets import DeviceSets
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.thresholds import Thresholds
+    from stepscope.trace.model import TraceData
+
+#: Smaller copies are no part of a batch that matters.
+_LARGE_BYTES: Final = 2**20
+
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+_H2D: Final = _KINDS.index("h2d")
+#: By kind of activity: whether it divides the copies before it from those after it.
+_DIVIDES: Final = np.isin(
+    np.arange(256),
+    [_KINDS.index(kind) for kind in ("kernel", "collective", "local_copy")],
+)
+#: Copies that are named after the memory that they read.
+_FROM_PINNED: Final = r"(?i)pinned\s*->"
+#: Part of the time of input → its owner in the account, or topic.
+_OWNERS: Final = {
+    "fetch": "input",
+    "transfer": "copy_in",
+    "starved": "unfed",
+    "between": "between",
+    "unexplained": "unexplained",
+}
+#: Iterators and calls that transform, or load, several elements at once.
+_PARALLEL: Final = r"(?i)parallel|mapandbatch|multiprocessing"
+#: Iterators and calls that make elements before they are asked for.
+_AHEAD: Final = r"(?i)prefetch|multiprocessing"
+
+
+class InputSignals(Frozen, frozen=True):
+    """What was recorded of the fetching of batches.
+
+    Attributes:
+        consumer_recorded: Whether any fetch of a batch was recorded.
+        parallel: Whether the pipeline transforms or loads several elements at once.
+        ahead: Whether it makes elements before they are asked for.
+        mean_fetch_ps: Host → mean duration of the fetches in each judged step that has
+            some.
+        hidden_fetch_ps: Host and device, as `host:device` → the part of
+            `mean_fetch_ps` during which the device was busy.
+        pieces: Host and device → groups of large copies to the device in a judged step
+            that other work divides (median); a batch is one, or a few at its begin.
+        pinned: Devices, as `host:device`, whose large copies to the device all came
+            from pinned memory, by what was recorded of them.
+    """
+
+    consumer_recorded: bool
+    parallel: bool
+    ahead: bool
+    mean_fetch_ps: Mapping[str, tuple[float, ...]]
+    hidden_fetch_ps: Mapping[str, tuple[float, ...]]
+    pieces: Mapping[str, float] = {}
+    pinned: frozenset[str] = frozenset()
+
+
+def input_decision(
+    found: AccountSignals,
+    fetching: InputSignals | Unavailable,
+    device: DeviceSignals,
+    thresholds: Thresholds,
+) -> InputVerdict:
+    """Judge the input of every host over the steps that all rules judge."""
+    blind = fetching if isinstance(fetching, Unavailable) else None
+    return decide_input(
+        [_input_time(one) for one in found.shares],
+        fetched=not isinstance(fetching, Unavailable) and fetching.consumer_recorded,
+        device=device,
+        blind=blind,
+        thresholds=thresholds,
+    )
+
+
+def _input_time(shares: StepShares) -> InputTime:
+    seen = ("input",) if shares.device is None else ("input", "copy_in")
+    return InputTime(
+        host=shares.host,
+        device=shares.device,
+        step_source=shares.step_source,
+        step_confidence=shares.step_confidence,
+        closed=shares.closed,
+        window_ps=shares.window_ps,
+        parts_ps={cause: shares.times(owner) for cause, owner in _OWNERS.items()},
+        is_blind=any(one in shares.missing for one in seen),
+        lost_ps=shares.lost_ps,
+        working_ps=shares.working_ps,
+    )
+
+
+def host_fetches(
+    *,
+    trace: TraceData,
+    iterators: pl.DataFrame | Unavailable,
+    host_classes: HostClasses,
+    device_sets: DeviceSets | Unavailable,
+    device_timeline: DeviceTimeline | Unavailable,
+    windows: Windows,
+) -> InputSignals:
+    """Look at the fetches of one host."""
+    # Of iterators, and of events that call a loader.
+    names = pl.Series([], dtype=pl.String)
+    if not isinstance(iterators, Unavailable):
+        names = iterators["long_name"].unique()
+    waits, measured = host_classes.input_wait, windows.measured
+    sets = () if isinstance(device_sets, Unavailable) else device_sets.devices
+    return InputSignals(
+        consumer_recorded=records_fetches(trace, host_classes),
+        parallel=bool(names.str.contains(_PARALLEL).any()),
+        ahead=bool(names.str.contains(_AHEAD).any()),
+        mean_fetch_ps={trace.host: _mean_fetches(measured, waits)},
+        hidden_fetch_ps={
+            f"{trace.host}:{one.device}": _mean_fetches(
+                measured, waits, within=waits & one.busy
+            )
+            for one in sets
+        },
+        pieces=_pieces(trace, device_timeline, measured),
+        pinned=_pinned(trace),
+    )
+
+
+@of_run
+def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unavailable:
+    """Look at the fetches of every host."""
+    hosts = list(known_hosts(host_fetches).values())
+    why = first_reason(host_fetches)
+    if why is not None and not hosts:
+        return why
+    return InputSignals(
+        any(one.consumer_recorded for one in hosts),
+        any(one.parallel for one in hosts),
+        any(one.ahead for one in hosts),
+        dict(ChainMap(*(dict(one.mean_fetch_ps) for one in hosts))),
+        dict(ChainMap(*(dict(one.hidden_fetch_ps) for one in hosts))),
+        dict(ChainMap(*(dict(one.pieces) for one in hosts))),
+        frozenset(label for one in hosts for label in one.pinned),
+    )
+
+
+def _pinned(trace: TraceData) -> frozenset[str]:
+    """Return the devices whose large copies to them all name pinned memory."""
+    activity, types = trace.table("device_activity"), trace.table("event_types")
+    if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
+        return frozenset()
+    rows = _large_copies(activity)
+    named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
+    of_pinned = named[handles(activity, "type")[rows]]
+    devices = handles(activity, "device")[rows]
+    unpinned = set(devices[~of_pinned].tolist())
+    named_all = set(devices.tolist()) - unpinned
+    return frozenset(f"{trace.host}:{one}" for one in named_all)
+
+
+def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
+    rows = of_kinds(activity, [_H2D])
+    large = activity["bytes"].gather(rows) >= _LARGE_BYTES
+    return rows[is_true(large)]
+
+
+def _pieces(
+    trace: TraceData, ordered: DeviceTimeline | Unavailable, rows: pl.DataFrame
+) -> dict[str, float]:
+    """Return for each device into how many groups other work divides copies."""
+    activity = trace.table("device_activity")
+    if isinstance(activity, Unavailable) or isinstance(ordered, Unavailable):
+        return {}
+    counts = _DIVIDES[codes(activity, "kind")]
+    copied = np.zeros(len(counts), np.bool_)
+    copied[_large_copies(activity)] = True
+    counts |= copied
+    found = {}
+    for one in ordered.devices:
+        # By place in the order of time.
+        some = np.flatnonzero(counts[one.rows])
+        if not len(some):
+            continue
+        group = copied[one.rows[some]]
+        group[1:] &= ~group[:-1].copy()
+        at = one.start_ps[some[group]]
+        first, last = (
+            np.searchsorted(at, ints(rows, name)) for name in ("start_ps", "end_ps")
+        )
+        found[f"{trace.host}:{one.device}"] = float(np.median(last - first))
+    return found
+
+
+def _mean_fetches(
+    measured: pl.DataFrame, waits: Spans, *, within: Spans | None = None
+) -> tuple[float, ...]:
+    """Return the mean fetch of each judged step that has any, or a part of it."""
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    begun = np.searchsorted(waits.start_ps, ends)
+    fetches = begun - np.searchsorted(waits.end_ps, starts, side="right")
+    length_ps = (waits if within is None else within).within(starts, ends)
+    some = fetches > 0
+    return tuple((length_ps[some] / fetches[some]).tolist())

@@ -1,0 +1,240 @@
+"""Who produces batches: functions of Python, loaders, other processes or threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.host.called_below import called_by, called_most
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import (
+    known_hosts,
+    of_each_device,
+    of_each_host,
+    of_run,
+)
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from stepscope.derive.account.host_states import HostStates
+    from stepscope.derive.account.naming import Naming
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.topics import IdleTopics
+    from stepscope.derive.host.core_time import CoreTime
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_time.host_classes import HostClasses
+    from stepscope.derive.step_windows.windows import Windows
+
+#: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
+_OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
+#: What they call first.
+_CALLED_BY_OP: Final = Pattern(r"^FuncRegistry\.__call__$")
+#: What asks a dataset of Keras for its batches.
+_OF_KERAS: Final = Pattern(r"^PyDatasetAdapter\.")
+
+
+class PythonElements(Frozen, frozen=True):
+    """Ops that call Python while a step waits for its batch.
+
+    Attributes:
+        percent: The share of the waits in which such an op runs.
+        function: The program's function that was seen most within them; None where
+            none was seen. It has no share: brief calls are seldom found by a look.
+        of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
+        waiting: In how much of that time no thread of the program wanted a core: then
+            the function waits, and holds no lock; None where no clock tells.
+    """
+
+    percent: float
+    function: Part | None
+    of_keras: bool = False
+    waiting: float | None = None
+
+
+@of_each_host
+def python_elements(
+    *,
+    events: pl.DataFrame,
+    event_types: pl.DataFrame,
+    host_classes: HostClasses,
+    function_frames: FunctionFrames | Unavailable,
+    core_time: CoreTime | Unavailable,
+) -> PythonElements | None:
+    """Return what is known of such ops, of the hosts that wait for a batch."""
+    waits = host_classes.input_wait
+    calls = event_types["name"].str.contains(_OPS).fill_null(value=False)
+    rows = picked(handles(events, "type"), calls.to_numpy())
+    if not len(waits) or not len(rows):
+        return None
+    ran = Spans.from_events(
+        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    )
+    called = ran & waits
+    return PythonElements(
+        100 * called.length_ps / waits.length_ps,
+        *_python_function(function_frames),
+        waiting=_waiting_percent(core_time, called),
+    )
+
+
+def _waiting_percent(clocks: CoreTime | Unavailable, spans: Spans) -> float | None:
+    """Return in how much of a set no thread wanted a core, in percent."""
+    if isinstance(clocks, Unavailable):
+        return None
+    every = [*clocks.threads.values(), *clocks.rest.values()]
+    known = spans & Spans.union_of(time.seen for time in every)
+    if not len(known) or 2 * known.length_ps < spans.length_ps:
+        return None
+    awake = Spans.union_of(time.awake for time in every)
+    return 100 * (known - awake).length_ps / known.length_ps
+
+
+def _python_function(
+    frames: FunctionFrames | Unavailable,
+) -> tuple[Part | None, bool]:
+    """Return the function behind such ops, and whether Keras's dataset calls it."""
+    if isinstance(frames, Unavailable):
+        return None, False
+    name = called_most(frames, _CALLED_BY_OP)
+    if name is None:
+        return None, False
+    return Part.of_function(name, 0.0), called_most(frames, _OF_KERAS) == name
+
+
+#: A function has most of its time, in percent, from this share on.
+_MOSTLY: Final = 50.0
+#: How PyTorch's loader is asked for its next batch.
+_FETCH: Final = Pattern(r"DataLoaderIter\.__next__$")
+
+
+class LoaderCalls(Frozen, frozen=True):
+    """Functions, by name, file and line, and how much of their time a loader calls.
+
+    Attributes:
+        percent: Function → the share of its time in which a loader has called it.
+    """
+
+    percent: dict[tuple[str, str | None, int | None], float]
+
+    def makes(self, function: Part) -> bool:
+        """Return whether a loader calls a function for half of its time or more."""
+        key = (function.name, function.file, function.line)
+        return self.percent.get(key, 0.0) >= _MOSTLY
+
+
+@of_each_host
+def loader_calls(*, function_frames: FunctionFrames) -> LoaderCalls | None:
+    """Return what loaders call, of the hosts on which a loader was seen at work."""
+    frames = function_frames
+    names = frames.names.items()
+    fetches = [kind for kind, name in names if _FETCH.search(name.function)]
+    asked = np.isin(frames.type, fetches)
+    if not asked.any():
+        return None
+    below = called_by(asked, frames.parent)
+    length = frames.end_ps - frames.start_ps
+    kinds, at = np.unique(frames.type, return_inverse=True)
+    every = np.bincount(at, weights=length)
+    called = np.bincount(at, weights=length * below)
+    return LoaderCalls(
+        {
+            (name.function, name.file, name.line): 100 * part / max(whole, 1)
+            for kind, part, whole in zip(kinds.tolist(), called, every, strict=True)
+            for name in (frames.names[kind],)
+        }
+    )
+
+
+#: Calls that wait for what another process sends, or a machine behind a network.
+_SENT: Final = Pattern(
+    r"^(?:__)?(?:p?poll|p?select|epoll_p?wait2?|recv(?:from|msg|mmsg)?|accept4?"
+    r"|msgrcv|mq_(?:timed)?receive|wait(?:[34]|pid|id)?)(?:_\w+)?$"
+)
+#: Calls that wait for another thread. Python waits for its own lock in
+#: `pthread_cond_timedwait`, which is no wait for a batch.
+_THREADS: Final = Pattern(
+    r"^(?:__)?(?:sem_(?:timed|clock)?wait|futex\w*|pthread_cond_wait"
+    r"|pthread_(?:timed|clock)?join\w*|pthread_barrier_wait)$"
+)
+
+
+class MadeElsewhere(Frozen, frozen=True, eq=True):
+    """For whom the program's own thread waits while the account has the step wait.
+
+    Attributes:
+        sent_percent: The share of that time in calls that wait for another process, or
+            for a network.
+        threads_percent: The share in calls that wait for another thread.
+    """
+
+    sent_percent: float
+    threads_percent: float
+
+
+@of_each_device
+def made_elsewhere(
+    *,
+    account: Account,
+    idle_topics: IdleTopics | Unavailable,
+    host_states: HostStates,
+    naming: Naming,
+    windows: Windows,
+) -> dict[int | None, dict[str, MadeElsewhere]]:
+    """Return it of each cause, of each device or host, where calls were recorded.
+
+    A cause is a fetch, or what may be one: a wait until a batch is copied.
+    """
+    if naming.program is None or not naming.system.any():
+        return {}
+    calls = [
+        _within(host_states, naming, naming.program, pattern)
+        for pattern in (_SENT, _THREADS)
+    ]
+    about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
+    found: dict[int | None, dict[str, MadeElsewhere]] = {}
+    for at, one in enumerate(account.devices):
+        unfed = about[at].spans.get("unfed") if about else None
+        found[one.device] = {
+            cause: MadeElsewhere(
+                *(100 * (waits & it).length_ps / waits.length_ps for it in calls)
+            )
+            for cause, spans in (("fetch", one.idle["input"]), ("unfed", unfed))
+            if spans is not None and len(waits := spans & windows.judged)
+        }
+    return found
+
+
+def _within(
+    states: HostStates, named: Naming, track: int, pattern: Pattern[str]
+) -> Spans:
+    """Return when a thread was in calls of the operating system of some names."""
+    kinds = [
+        kind
+        for kind in np.flatnonzero(named.system).tolist()
+        if pattern.search(named.names[kind] or "")
+    ]
+    rows = states.classes.rows.rows(track)
+    return states.classes.rows.spans(rows, np.isin(named.types[rows], kinds))
+
+
+#: The ranges and the kernels of NVIDIA DALI.
+_NAMES: Final = r"^\[DALI\]|\bdali::"
+
+
+def has_own_threads(*, event_types: pl.DataFrame) -> bool:
+    """Return whether such a library makes batches on a host."""
+    return bool(event_types["name"].str.contains(_NAMES).any())
+
+
+@of_run
+def made_in_own_threads(*, has_own_threads: OfHosts[bool]) -> frozenset[str]:
+    """Return the hosts whose batches such a library makes."""
+    return frozenset(host for host, has in known_hosts(has_own_threads).items() if has)

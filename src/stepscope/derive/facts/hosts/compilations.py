@@ -1,0 +1,187 @@
+"""What was compiled in the judged steps: which functions, how often, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.stat_values import find_handle, rows_with_key, texts_of
+from stepscope.derive.host.values import text_codes
+from stepscope.derive.names.event_kinds import EventFlag, HostClass
+from stepscope.derive.run_derivation import of_each_host
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable, present
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+#: A program may compile in its first two steps: later ones should find everything made.
+FIRST_STEPS: Final = 2
+#: Calls within a call, at most, that are looked at.
+_NESTED: Final = 64
+#: A call of a compiled function of JAX: what it compiles is this function.
+_CALL: Final = Pattern(r"^PjitFunction\((?P<function>.+)\)$")
+#: Names of events that end with what is compiled.
+_FUNCTION: Final = Pattern(
+    r"^compilation of (?P<listener>.+)$"
+    r"|^XlaCompile(?:Backend)?:#(?:.*,)?module=(?P<module>[^,#]+)"
+)
+
+
+class CompiledFunction(Frozen, frozen=True):
+    """A function, or a stage of compiling where no function is named.
+
+    Attributes:
+        steps: Number of judged steps after the first ones in which it was compiled.
+        time_ps: What that took in those steps.
+        reason: What the framework gives as the reason; None where it gives none.
+    """
+
+    name: str
+    steps: int
+    time_ps: int
+    reason: str | None = None
+
+
+@of_each_host
+def compile_signals(
+    *,
+    trace: TraceData,
+    events: pl.DataFrame,
+    event_kinds: EventKinds,
+    host_values: dict[str, StatRows] | Unavailable,
+    windows: Windows,
+) -> tuple[CompiledFunction, ...] | None:
+    """Return what each host compiled after its first judged steps, most time first."""
+    compiles = event_kinds.host_class == HostClass.COMPILE
+    rows = picked(handles(events, "type"), compiles)
+    traced = np.empty(0, np.int64)
+    if not isinstance(host_values, Unavailable):
+        owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
+        anew = np.array([text.startswith("traced") for text in texts], np.bool_)
+        if len(owner):
+            traced = owner[anew[code]].astype(np.int64)
+    rows = np.union1d(rows, traced)
+    if not len(rows):
+        return None
+    calls = frozenset(traced.tolist())
+    return _by_function(trace, event_kinds, windows.measured, rows, calls)
+
+
+def _by_function(
+    trace: TraceData,
+    kinds: EventKinds,
+    measured: pl.DataFrame,
+    rows: NDArray[np.int64],
+    traced: frozenset[int],
+) -> tuple[CompiledFunction, ...]:
+    events = present(trace.table("events"))
+    names = present(trace.table("event_types"))["name"]
+    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
+    begin = ints(events, "start_ps")[rows]
+    window = np.searchsorted(starts, begin, side="right") - 1
+    late = (window >= FIRST_STEPS) & (begin < ends[np.maximum(window, 0)])
+    rows, begin, window = rows[late], begin[late], window[late]
+    reasons = _reasons(trace, rows)
+    stop = begin + ints(events, "dur_ps")[rows]
+    types = names[handles(events, "type")[rows]].to_list()
+    calls = _Calls.of(trace, kinds, rows)
+    told = [
+        (_name(name, call=row in traced) or calls.around(row), name)
+        for name, row in zip(types, rows.tolist(), strict=True)
+    ]
+    frame = pl.DataFrame(
+        {
+            "name": [function or name for function, name in told],
+            "window": window,
+            "begin": begin,
+            "stop": stop,
+            "track": handles(events, "track")[rows],
+            "function": [function is not None for function, _ in told],
+            "reason": pl.Series(reasons, dtype=pl.String),
+        }
+    )
+    # Leave out what lies in another; a stage without a function takes its around it.
+    # Of events that stand for one stretch the one that names a function stays.
+    ordered = frame.sort(
+        "track", "begin", "stop", "function", descending=[False, False, True, True]
+    )
+    reach = pl.col("stop").cum_max().shift(1).over("track")
+    summed = (
+        ordered.filter(reach.is_null() | (pl.col("begin") >= reach))
+        .group_by("name", maintain_order=True)
+        .agg(
+            pl.col("window").n_unique().alias("steps"),
+            (pl.col("stop") - pl.col("begin")).sum().alias("time_ps"),
+            pl.col("reason").drop_nulls().first(),
+        )
+        .sort("time_ps", "name", descending=[True, False])
+    )
+    return tuple(CompiledFunction(**row) for row in summed.iter_rows(named=True))
+
+
+class _Calls(Frozen, frozen=True):
+    """The calls of JAX's functions, on the threads that compile.
+
+    Attributes:
+        names: Names by type.
+        rows: The calls by thread, in the order of their begin.
+    """
+
+    events: pl.DataFrame
+    names: pl.Series
+    rows: dict[int, NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls, trace: TraceData, kinds: EventKinds, compiling: NDArray[np.int64]
+    ) -> _Calls:
+        events = present(trace.table("events"))
+        names = present(trace.table("event_types"))["name"]
+        tracks, starts = handles(events, "track"), ints(events, "start_ps")
+        rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
+        rows = rows[np.argsort(starts[rows], kind="stable")]
+        threads = np.unique(tracks[compiling]).tolist()
+        found = {track: rows[tracks[rows] == track] for track in threads}
+        return cls(events, names, found)
+
+    def around(self, row: int) -> str | None:
+        """Return the function whose call holds an event; None where none does."""
+        starts, lasts = ints(self.events, "start_ps"), ints(self.events, "dur_ps")
+        rows = self.rows[int(handles(self.events, "track")[row])]
+        past = int(np.searchsorted(starts[rows], starts[row], side="right"))
+        end = starts[row] + lasts[row]
+        # A call lies in few others: the innermost one began last.
+        for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
+            if starts[call] + lasts[call] >= end:
+                found = _CALL.match(self.names[int(handles(self.events, "type")[call])])
+                return None if found is None else found["function"]
+        return None
+
+
+def _name(name: str, *, call: bool) -> str | None:
+    """Return the function that an event compiles; None where it names none."""
+    if call:
+        return name
+    found = _FUNCTION.match(name)
+    return None if found is None else found["listener"] or found["module"]
+
+
+def _reasons(trace: TraceData, rows: NDArray[np.int64]) -> list[str | None]:
+    stats = trace.table("stats")
+    if isinstance(stats, Unavailable):
+        return [None] * len(rows)
+    handle = find_handle(trace.strings, StatKey.REASON)
+    owners = rows.astype(np.int32)
+    values = rows_with_key(stats, "event", handle)
+    return texts_of(trace, values, owners, handle)

@@ -1,0 +1,306 @@
+"""How much of the judged steps runs one op at a time, outside a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.unavailable import Unavailable, present
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.columns.stat_values import StatRows
+    from stepscope.derive.host.op_events import HostOpEvents
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.thresholds import Thresholds
+    from stepscope.trace.model import TraceData
+
+#: A longer pause between two ops is no way from one to the next.
+_DISPATCH_PS: Final = PS_PER_MS
+#: Ops that are named.
+_SHOWN: Final = 3
+
+
+class EagerOps(Frozen, frozen=True):
+    """Ops of one host that ran one by one in its judged steps.
+
+    Attributes:
+        op_ps: Self time of all ops but those of input pipelines; null in JAX, whose
+            calls enclose whatever they run.
+        dispatch_ps: What running them one by one takes in each judged step: the time
+            from the end of one such op to the begin of the next; in JAX, whose calls
+            enclose whatever they run, also the calls, where no instruction runs.
+        per_step: Mean number of these ops in a step.
+        names: The ops with most of that time → their share of it, in percent.
+    """
+
+    eager_ps: int
+    op_ps: int | None
+    dispatch_ps: tuple[int, ...]
+    per_step: float
+    names: tuple[tuple[str, float], ...]
+
+    @property
+    def percent(self) -> float | None:
+        """Return their share of the ops' own time; None where that is unknown."""
+        return 100 * self.eager_ps / self.op_ps if self.op_ps else None
+
+    def lead(self, thresholds: Thresholds) -> bool:
+        """Return whether a step is such ops, and not only its input and sums."""
+        share = self.percent
+        many = self.per_step >= thresholds.eager_ops.value
+        return many and (share is None or share >= thresholds.eager_warn.value)
+
+
+class EagerSignals(Frozen, frozen=True):
+    """What was recorded of ops that run one by one.
+
+    Attributes:
+        hosts: Host → its ops; only hosts whose framework tells how ops run.
+        torch: Whether ops of PyTorch were recorded, which always run one by one.
+    """
+
+    hosts: dict[str, EagerOps]
+    torch: bool
+
+
+class _Runs(Frozen, frozen=True, eq=True):
+    """Executions in the judged steps, on threads with eager ones, by row.
+
+    Attributes:
+        name: Row of `names`.
+    """
+
+    track: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    self_ps: NDArray[np.int64]
+    eager: NDArray[np.bool_]
+    name: NDArray[np.int32]
+    names: pl.Series
+
+    def of(self, rows: NDArray[np.int64]) -> _Runs:
+        """Return some of them."""
+        return _Runs(
+            self.track[rows],
+            self.start_ps[rows],
+            self.end_ps[rows],
+            self.self_ps[rows],
+            self.eager[rows],
+            self.name[rows],
+            self.names,
+        )
+
+
+def host_eager_ops(
+    *,
+    trace: TraceData,
+    host_op_events: HostOpEvents,
+    event_kinds: EventKinds,
+    host_values: dict[str, StatRows] | Unavailable,
+    windows: Windows,
+) -> tuple[EagerOps | None, bool]:
+    """Look at the ops of one host, and at the calls of JAX's compiled functions.
+
+    Also whether any op is PyTorch's.
+    """
+    is_torch = host_op_events.ops["category"].to_numpy() == OpCategory.TORCH
+    steps = windows.measured
+    found = _of_tensorflow(trace, host_op_events, steps)
+    found = found or _of_jax(trace, event_kinds, host_values, steps)
+    return found, bool(is_torch.any())
+
+
+@of_run
+def eager_signals(
+    *, host_eager_ops: OfHosts[tuple[EagerOps | None, bool]]
+) -> EagerSignals | Unavailable:
+    """Look at the ops of every host, and at the calls of JAX's compiled functions."""
+    known = known_hosts(host_eager_ops)
+    hosts = known_hosts({host: ops for host, (ops, _) in known.items()})
+    torch = any(of_torch for _, of_torch in known.values())
+    why = first_reason(host_eager_ops)
+    if why is not None and not hosts and not torch:
+        return why
+    return EagerSignals(hosts, torch)
+
+
+def _of_tensorflow(
+    trace: TraceData, ops: HostOpEvents, measured: pl.DataFrame
+) -> EagerOps | None:
+    """Return the eager ops; None where nothing says how the ops ran."""
+    counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
+    chosen = picked(ops.op, counted)
+    if not (ops.eager[chosen] >= 0).any():
+        return None
+    # Neighbouring steps are one interval, so that few are searched.
+    steps = Spans.from_events(*_steps(measured))
+    rows = chosen[steps.holding(ops.start_ps[chosen]) >= 0]
+    if not len(rows):
+        return None
+    op_ps = int(ops.self_ps[rows].sum())
+    track = handles(present(trace.table("events")), "track")
+    # Threads without eager ops have no ways between such.
+    on_threads = track[ops.event[rows]]
+    eager = ops.eager[rows] == 1
+    has_eager = np.bincount(on_threads[eager], minlength=int(on_threads.max()) + 1) > 0
+    kept = has_eager[on_threads]
+    rows, on_threads, eager = rows[kept], on_threads[kept], eager[kept]
+    start = ops.start_ps[rows]
+    return _summed(
+        measured,
+        _Runs(
+            track=on_threads,
+            start_ps=start,
+            end_ps=start + ops.dur_ps[rows],
+            self_ps=ops.self_ps[rows],
+            eager=eager,
+            name=ops.op[rows],
+            names=ops.ops.select(pl.coalesce("type", "name")).to_series(),
+        ),
+        op_ps=op_ps,
+    )
+
+
+def _steps(measured: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    starts = ints(measured, "start_ps")
+    return starts, ints(measured, "end_ps") - starts
+
+
+def _of_jax(
+    trace: TraceData,
+    kinds: EventKinds,
+    values: dict[str, StatRows] | Unavailable,
+    measured: pl.DataFrame,
+) -> EagerOps | None:
+    """Return the calls of compiled functions; None where there is none.
+
+    Outside `jit` each primitive is a compiled function of its own.
+    """
+    events = present(trace.table("events"))
+    types = present(trace.table("event_types"))["name"]
+    rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
+    if not len(rows):
+        return None
+    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    track = handles(events, "track")[rows]
+    steps = Spans.from_events(*_steps(measured))
+    outermost = np.flatnonzero(
+        (nest_subset(start, dur, track=track).parent < 0) & (steps.holding(start) >= 0)
+    )
+    rows, track = rows[outermost], track[outermost]
+    start, dur = start[outermost], dur[outermost]
+    if not len(rows):
+        return None
+    ran = (
+        np.empty(0, np.int32)
+        if isinstance(values, Unavailable)
+        else values[StatKey.HLO_OP].owner
+    )
+    return _summed(
+        measured,
+        _Runs(
+            track=track,
+            start_ps=start,
+            end_ps=start + dur,
+            self_ps=dur,
+            eager=np.ones(len(rows), np.bool_),
+            name=handles(events, "type")[rows],
+            names=types.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
+        ),
+        computing=Spans.from_events(
+            ints(events, "start_ps")[ran], ints(events, "dur_ps")[ran]
+        ),
+    )
+
+
+def _summed(
+    measured: pl.DataFrame,
+    runs: _Runs,
+    *,
+    op_ps: int | None = None,
+    computing: Spans | None = None,
+) -> EagerOps:
+    """Sum the executions.
+
+    Args:
+        runs: The ops; or the calls that run some, which are then eager themselves.
+        op_ps: Self time of all ops in judged steps; null where calls are meant.
+        computing: When what the calls run computes; None where the runs are ops.
+    """
+    starts = ints(measured, "start_ps")
+    window = np.searchsorted(starts, runs.start_ps, side="right") - 1
+    eager = np.flatnonzero(runs.eager)
+    by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
+    eager_ps = int(by_name.total.sum())
+    largest = (
+        pl.DataFrame({"name": runs.names, "self": by_name.total})
+        .filter(pl.Series(by_name.count > 0))
+        .group_by("name")
+        .agg(pl.col("self").sum())
+        .sort("self", "name", descending=[True, False])
+        .head(_SHOWN)
+    )
+    # The time in each step between one eager op and the next one. Of calls it is also
+    # the time in which nothing that they run computes.
+    spent = [_ways(runs, window)]
+    if computing is not None:
+        spent.append((window, runs.start_ps, runs.end_ps))
+    times = np.zeros(len(starts), np.int64)
+    for of_step, begin, end in spent:
+        own = end - begin
+        if computing is not None:
+            own = own - computing.within(begin, end)
+        np.add.at(times, of_step, own)
+    return EagerOps(
+        eager_ps=eager_ps,
+        op_ps=op_ps,
+        dispatch_ps=tuple(times.tolist()),
+        per_step=len(eager) / len(starts),
+        names=tuple(
+            (name, 100 * self_ps / eager_ps)
+            for name, self_ps in largest.iter_rows()
+            if eager_ps
+        ),
+    )
+
+
+def _ways(
+    runs: _Runs, window: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the step, begin and end of each way from one eager op to the next."""
+    if not _is_in_order(runs):
+        order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))
+        runs, window = runs.of(order), window[order]
+    latest = runs.end_ps.copy()
+    edges = np.flatnonzero(np.diff(runs.track)) + 1
+    for part in np.split(latest, edges):
+        np.maximum.accumulate(part, out=part)
+    begin, end = latest[:-1], runs.start_ps[1:]
+    follows = runs.eager[:-1] & runs.eager[1:] & (runs.track[:-1] == runs.track[1:])
+    ways = follows & (begin < end) & (end - begin <= _DISPATCH_PS)
+    return window[1:][ways], begin[ways], end[ways]
+
+
+def _is_in_order(runs: _Runs) -> bool:
+    """Return whether runs come by track, then start, then the longest first."""
+    further = [
+        column[1:] - column[:-1] for column in (runs.track, runs.start_ps, runs.end_ps)
+    ]
+    track, start, end = further
+    back = (track == 0) & ((start < 0) | ((start == 0) & (end > 0)))
+    return not (back | (track < 0)).any()

@@ -1,0 +1,301 @@
+"""Lines of a function that work while no op of a model runs.
+
+Work that stands in the training loop itself, or in a function that runs the model, has
+no function of its own: the lines that looks found say where it is.
+
+Definition: docs/advice/host_work.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.frameworks import of_framework
+from stepscope.derive.host.called_below import called_by
+from stepscope.derive.host.own_lines import own_lines
+from stepscope.derive.intervals.nesting import innermost_at
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_device
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_lines import FunctionLines
+    from stepscope.derive.step_windows.windows import Windows
+
+#: So many looks at a line find its own work, or the line is there for something else.
+_MOST: Final = 0.8
+#: Lines no further apart are one piece of work: an empty line, or a comment, has none.
+_NEXT: Final = 2
+#: A line with fewer looks than this part of its neighbour's is no piece of its work.
+_OFTEN: Final = 0.25
+
+
+class OwnLines(Frozen, frozen=True, eq=True):
+    """Neighbouring lines of a function that do work of their own.
+
+    Attributes:
+        spans: When they were seen, no function of the program's that they call
+            included.
+        working: When no thread ran an op meanwhile.
+        looked_ps: How long that is by the looks alone, each of which counts as long as
+            it lasts.
+        most: The one of several that half of these looks found; None for none.
+    """
+
+    first: int
+    last: int
+    spans: Spans
+    working: Spans
+    looked_ps: int
+    looks: int
+    most: int | None = None
+
+    def of(self, function: Part, share_percent: float) -> Part:
+        """Return the part of a function that these lines are."""
+        return msgspec.structs.replace(
+            function,
+            lines=(self.first, self.last),
+            detail=None if self.most is None else f"line {self.most}",
+            loop=False,
+            inclusive=False,
+            share_percent=share_percent,
+        )
+
+
+class LineRuns(Frozen, frozen=True):
+    """When lines of the program ran on the threads that run its steps.
+
+    Attributes:
+        hz: How often a second threads were looked at.
+        tracks: Rows of tracks of the threads.
+        inside: The time that counts.
+        working: When the host worked and these threads ran no op.
+        unshared: When no other thread did either.
+    """
+
+    lines: FunctionLines
+    frames: FunctionFrames
+    hz: float
+    tracks: tuple[int, ...]
+    inside: Spans
+    working: Spans
+    unshared: Spans
+
+    def own(self, kinds: Sequence[int]) -> tuple[OwnLines, ...]:
+        """Return the lines of a function that do work of their own, in their order.
+
+        Nearly all looks at them find it: the host worked, its threads ran no op, and
+        were not within a framework, which does all that it does for its ops.
+
+        Args:
+            kinds: The function, as in `FunctionLines.type`.
+        """
+        found: list[list[OwnLines]] = []
+        seen = own_lines(self.lines, kinds, tracks=self.tracks)
+        for number, whole in seen.items():
+            spans = whole & self.inside
+            at = _looks(spans, self.hz)
+            if not len(at):
+                continue
+            free = (self.working.holding(at) >= 0) & ~self._in_frameworks(at)
+            if free.sum() < _MOST * len(at):
+                continue
+            alone = free & (self.unshared.holding(at) >= 0)
+            looked = int(spans.length_ps * alone.sum() / len(at))
+            if not found or number - found[-1][-1].last > _NEXT:
+                found.append([])
+            found[-1].append(
+                OwnLines(
+                    *(number, number, spans, spans & self.unshared, looked, len(at))
+                )
+            )
+        return tuple(_together(lines) for lines in found)
+
+    def _in_frameworks(self, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return at which times a framework's function is a thread's innermost one."""
+        frames, found = self.frames, np.zeros(len(times_ps), np.bool_)
+        kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
+        for track in self.tracks if kinds else ():
+            first, past = np.searchsorted(frames.track, (track, track + 1)).tolist()
+            inner = innermost_at(
+                times_ps,
+                frames.start_ps,
+                frames.end_ps - frames.start_ps,
+                frames.parent,
+                rows=(first, past),
+            )
+            found |= (inner >= 0) & np.isin(frames.type[inner], kinds)
+        return found
+
+
+def _together(lines: Sequence[OwnLines]) -> OwnLines:
+    """Put neighbours together, but for what was seldom found at either end."""
+    most = max(lines, key=lambda line: line.looks)
+    often = [at for at, line in enumerate(lines) if line.looks >= _OFTEN * most.looks]
+    chosen = lines[often[0] : often[-1] + 1]
+    looks = sum(line.looks for line in chosen)
+    return OwnLines(
+        first=chosen[0].first,
+        last=chosen[-1].last,
+        spans=Spans.union_of(line.spans for line in chosen),
+        working=Spans.union_of(line.working for line in chosen),
+        looked_ps=sum(line.looked_ps for line in chosen),
+        looks=looks,
+        most=most.first if len(chosen) > 1 and 2 * most.looks >= looks else None,
+    )
+
+
+def _looks(spans: Spans, hz: float) -> NDArray[np.int64]:
+    """Return when looks found what they say, which lasts as long around each."""
+    lengths = spans.end_ps - spans.start_ps
+    counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
+    number = np.arange(int(counts.sum())) - np.repeat(
+        np.cumsum(counts) - counts, counts
+    )
+    share = (number + 0.5) / np.repeat(counts, counts)
+    found: NDArray[np.int64] = np.repeat(spans.start_ps, counts) + (
+        share * np.repeat(lengths, counts)
+    ).astype(np.int64)
+    return found
+
+
+#: The function must hold this share of the work, …
+_MOST_OF_WORK: Final = 0.8
+#: … and the work this share of the function: the training loop is no answer.
+_OWN_PART: Final = 0.6
+
+
+@of_each_device
+def enclosing_functions(
+    *,
+    account: Account,
+    function_frames: FunctionFrames,
+    function_lines: FunctionLines | Unavailable,
+    windows: Windows,
+) -> dict[int | None, Part]:
+    """Return the deepest function around most of the work of each device.
+
+    Devices of which no function holds most of it are left out. Without a device the
+    work is the ops of the model too, and the parts by name say which is which.
+    """
+    frames, judged = function_frames, windows.judged
+    lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    found: dict[int | None, Part] = {}
+    for one in account.devices:
+        if one.device is None:
+            continue
+        work = (one.idle["host_compute"] & judged) - one.between
+        launching = [track for track in one.walked_by if track >= 0]
+        part = around_most(frames, work, launching, total_ps=judged.length_ps)
+        if part is None and lines is not None:
+            part = _own_lines_around(
+                *(frames, lines, work, launching),
+                inside=judged - one.between,
+                total_ps=judged.length_ps,
+            )
+        if part is not None:
+            found[one.device] = part
+    return found
+
+
+def around_most(
+    frames: FunctionFrames, work: Spans, tracks: list[int], *, total_ps: int
+) -> Part | None:
+    """Return the deepest function of some threads that holds most of the work."""
+    chosen = np.isin(frames.track, tracks)
+    if not len(work) or not chosen.any():
+        return None
+    start, end, kind = (
+        column[chosen] for column in (frames.start_ps, frames.end_ps, frames.type)
+    )
+    covered = work.within(start, end)
+    kinds, place = np.unique(kind, return_inverse=True)
+    at_most = np.zeros(len(kinds), np.int64)
+    np.add.at(at_most, place, covered)
+    best: tuple[int, int, int] | None = None
+    for at in np.flatnonzero(at_most >= _MOST_OF_WORK * work.length_ps).tolist():
+        mine = place == at
+        calls = Spans.from_events(start[mine], end[mine] - start[mine])
+        held = (work & calls).length_ps
+        if held < _MOST_OF_WORK * work.length_ps or held < _OWN_PART * calls.length_ps:
+            continue
+        found = (calls.length_ps, held, int(kinds[at]))
+        if best is None or _is_deeper(frames, found, best):
+            best = found
+    if best is None:
+        return None
+    name = frames.names[best[2]]
+    return Part.of_function(name, 100 * best[1] / total_ps)
+
+
+def _own_lines_around(
+    frames: FunctionFrames,
+    lines: FunctionLines,
+    work: Spans,
+    tracks: list[int],
+    *,
+    inside: Spans,
+    total_ps: int,
+) -> Part | None:
+    """Return the lines of one function of the program that do most of the work.
+
+    What works in the training loop itself is in no function around which there is
+    nothing else.
+    """
+    if frames.hz is None:
+        return None
+    runs = LineRuns(
+        lines=lines,
+        frames=frames,
+        hz=frames.hz,
+        tracks=tuple(tracks),
+        inside=inside,
+        working=work,
+        unshared=work,
+    )
+    found = {
+        (name, one.first): one
+        for kind, name in lines.names.items()
+        if name.library is False
+        for one in runs.own([kind])
+    }
+    if not found:
+        return None
+    (name, _), most = max(found.items(), key=lambda it: it[1].working.length_ps)
+    if 2 * most.working.length_ps < work.length_ps:
+        return None
+    share = 100 * most.working.length_ps / total_ps
+    return most.of(Part.of_function(name, 0.0), share)
+
+
+def _is_deeper(
+    frames: FunctionFrames, found: tuple[int, int, int], best: tuple[int, int, int]
+) -> bool:
+    """Return whether a function is a closer answer than the best one so far.
+
+    The shorter is the deeper one. Looks find both wherever one of them is all that the
+    other does, and where a stack breaks off they miss the callers: of two functions,
+    one of which calls the other, the one that holds more of the work is the answer.
+    """
+    if _calls(frames, best[2], found[2]):
+        return found[0] <= best[0] or found[1] >= best[1]
+    if _calls(frames, found[2], best[2]):
+        return found[0] < best[0] and found[1] > best[1]
+    return found[0] < best[0]
+
+
+def _calls(frames: FunctionFrames, caller: int, called: int) -> bool:
+    below = called_by(frames.type == caller, frames.parent)
+    return bool((below & (frames.type == called)).any())

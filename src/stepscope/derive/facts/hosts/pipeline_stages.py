@@ -1,0 +1,340 @@
+"""The stages of the input pipeline: what each takes of a batch, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.facts.hosts.batch_makers import PythonElements
+    from stepscope.derive.input_pipeline.calls import PipelineCalls
+    from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.trace.model import TraceData
+
+#: PyTorch's loader without worker processes, as it names its calls.
+_OWN_PROCESS: Final = "SingleProcess"
+
+
+class Stage(Frozen, frozen=True):
+    """One stage of a pipeline, over all of its calls.
+
+    Attributes:
+        type: The transformation, without index and version.
+        name: Its long name: all stages from the last one up to it.
+        depth: Number of stages from the last one on.
+        percent: Share of the calls' time that they waited for it.
+        runs_per_call: How often it ran for a call.
+        mean_self_ps: Mean time of its own of a run.
+        transparent: Whether it only passes elements on.
+        ready_percent: Share of that waiting in which all that it fetches ahead had
+            been made before it was asked; 0 where it fetches nothing ahead.
+    """
+
+    type: str
+    name: str
+    depth: int
+    percent: float
+    runs_per_call: float
+    mean_self_ps: float
+    transparent: bool
+    ready_percent: float = 0.0
+
+
+class PipelineSignals(Frozen, frozen=True):
+    """The pipeline of the host that waits most for its own.
+
+    Attributes:
+        host: Name of the host; None where no stage was recorded.
+        stages: Its stages, those nearest to the consumer first.
+        own_process: Whether a loader makes batches in the process of the steps.
+        absent: Why there are no stages; None where there are.
+    """
+
+    host: str | None
+    stages: tuple[Stage, ...]
+    own_process: bool
+    absent: Unavailable | None
+
+
+@of_run
+def pipeline_signals(
+    *,
+    host_pipelines: OfHosts[list[tuple[int, tuple[Stage, ...]]]],
+    iterators: OfHosts[pl.DataFrame],
+) -> PipelineSignals:
+    """Look at the pipeline with the longest calls in all."""
+    own_process = any(
+        one["long_name"].str.contains(_OWN_PROCESS).any()
+        for one in known_hosts(iterators).values()
+    )
+    found = [
+        (total, host, stages)
+        for host, pipelines in known_hosts(host_pipelines).items()
+        for total, stages in pipelines
+    ]
+    if not found:
+        why = first_reason(host_pipelines) or _NO_PIPELINE
+        return PipelineSignals(None, (), own_process, why)
+    _, host, stages = max(found, key=lambda one: one[0])
+    return PipelineSignals(host, stages, own_process, None)
+
+
+_NO_PIPELINE: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="No input pipeline was recorded.",
+    remedy=Remedy.RECORD_PIPELINE_OF_LIBRARY,
+)
+
+
+def host_pipelines(
+    *, pipeline_graph: PipelineGraph, pipeline_calls: PipelineCalls
+) -> list[tuple[int, tuple[Stage, ...]]]:
+    """Return the time of all calls of each host pipeline, and its stages."""
+    graph, calls = pipeline_graph, pipeline_calls
+    numbered = calls.calls.with_row_index("call").with_columns(
+        pl.col("call").cast(pl.Int32)
+    )
+    consumer = graph.stages["consumer"].gather(calls.stages["stage"])
+    fed = (
+        calls.stages.with_columns(consumer.alias("consumer"))
+        .group_by("call", "consumer")
+        .agg(pl.col("blocking").any().alias("waited"))
+    )
+    all_stages = calls.stages.join(
+        fed, left_on=["call", "stage"], right_on=["call", "consumer"], how="left"
+    )
+    found = []
+    for pipeline, on_device in enumerate(graph.pipelines["device"]):
+        mine = numbered.filter(pl.col("pipeline") == pipeline)
+        total = int(mine["latency_ps"].sum())
+        if on_device or not total:
+            continue
+        rows = (
+            all_stages.join(mine.select("call"), on="call", how="semi")
+            .group_by("stage")
+            .agg(
+                pl.col("self_ps", "critical_ps", "executions").sum(),
+                pl.col("critical_ps").filter(~pl.col("waited")).sum().alias("ready_ps"),
+            )
+        )
+        stages = [
+            _stage(graph.stages.row(row["stage"], named=True), row, total, len(mine))
+            for row in rows.iter_rows(named=True)
+        ]
+        stages.sort(key=lambda one: (one.depth, one.name))
+        found.append((total, tuple(stages)))
+    return found
+
+
+def _stage(
+    facts: dict[str, object], row: dict[str, int], total: int, calls: int
+) -> Stage:
+    waited = row["critical_ps"]
+    ahead = bool(facts["asynchronous"]) and waited > 0
+    return Stage(
+        type=str(facts["type"]),
+        name=str(facts["long_name"]),
+        depth=int(str(facts["depth"])),
+        percent=100 * waited / total,
+        runs_per_call=row["executions"] / calls,
+        mean_self_ps=row["self_ps"] / max(row["executions"], 1),
+        transparent=bool(facts["transparent"]),
+        ready_percent=100 * row["ready_ps"] / waited if ahead else 0.0,
+    )
+
+
+#: Fewer batches have no pace.
+_ENOUGH_BATCHES: Final = 3
+
+
+class Service(Frozen, frozen=True):
+    """The slowest stage of one host's pipeline: the one with least time to spare.
+
+    Attributes:
+        batch_ps: Its own time for a batch.
+        at_once: How many of its executions ran at a time, at most.
+        period_ps: Mean time from one batch to the next.
+    """
+
+    host: str
+    stage: str
+    batch_ps: float
+    at_once: int
+    period_ps: float
+    batches: int
+
+    @property
+    def busy_percent(self) -> float:
+        """Return how much of its time the stage works."""
+        return 100 * self.batch_ps / (self.at_once * self.period_ps)
+
+
+@of_run
+def service_signals(
+    *, slowest_stage: OfHosts[Service]
+) -> tuple[Service, ...] | Unavailable:
+    """Return the slowest stage of each host's longest pipeline, the busiest first."""
+    found = known_hosts(slowest_stage).values()
+    if not found:
+        return first_reason(slowest_stage) or _FEW_BATCHES
+    return tuple(sorted(found, key=lambda one: -one.busy_percent))
+
+
+def slowest_stage(
+    *, trace: TraceData, pipeline_graph: PipelineGraph, pipeline_calls: PipelineCalls
+) -> Service | Unavailable:
+    """Return the slowest stage of the longest pipeline of a host."""
+    graph, calls = pipeline_graph, pipeline_calls
+    on_host = graph.pipelines.with_row_index("pipeline").filter(~pl.col("device"))
+    mine = (
+        calls.calls.with_row_index("call")
+        .cast({"call": pl.Int32})
+        .join(on_host.select(pl.col("pipeline").cast(pl.Int32)), on="pipeline")
+    )
+    longest = (
+        mine.group_by("pipeline", maintain_order=True)
+        .agg(pl.col("latency_ps").sum())
+        .sort("latency_ps", descending=True)
+        .head(1)
+    )
+    chosen = mine.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
+    if len(chosen) < _ENOUGH_BATCHES:
+        return _FEW_BATCHES
+    begin = chosen["start_ps"].to_numpy()
+    period = float(begin[-1] - begin[0]) / (len(chosen) - 1)
+    own = (
+        calls.stages.join(chosen.select("call"), on="call", how="semi")
+        .group_by("stage", maintain_order=True)
+        .agg(pl.col("self_ps").sum())
+    )
+    ran = np.unique(calls.execution[np.isin(calls.call, chosen["call"].to_numpy())])
+    stages = [
+        Service(
+            host=trace.host,
+            stage=str(graph.stages["long_name"][stage]),
+            batch_ps=time / len(chosen),
+            at_once=_most_at_once(graph, ran[graph.stage[ran] == stage]),
+            period_ps=period,
+            batches=len(chosen),
+        )
+        for stage, time in own.iter_rows()
+        if not graph.stages["transparent"][stage] and period > 0
+    ]
+    return max(stages, key=lambda one: one.busy_percent, default=_FEW_BATCHES)
+
+
+def _most_at_once(graph: PipelineGraph, ran: NDArray[np.int64]) -> int:
+    """Return how many of some executions overlapped at most."""
+    begin = np.sort(graph.start_ps[ran])
+    end = np.sort(graph.start_ps[ran] + graph.dur_ps[ran])
+    ended = np.searchsorted(end, begin, side="right")
+    return max(int((np.arange(1, len(begin) + 1) - ended).max()), 1)
+
+
+_FEW_BATCHES: Final = Unavailable(
+    code="NO_SAMPLES",
+    reason="Too few batches were recorded to tell how busy their pipeline is.",
+    remedy="Record more steps.",
+)
+
+_READERS: Final = frozenset(
+    {
+        *("TFRecord", "SSTable", "RecordIO", "ArrayRecord", "TextLine"),
+        *("FixedLengthRecord", "LMDB", "CSV"),
+    }
+)
+_PARALLEL_READERS: Final = frozenset({"ParallelInterleave", "LegacyParallelInterleave"})
+_PYTHON_STAGES: Final = frozenset({"Generator", "GeneratorDatasetOp", "PyFunc"})
+#: A stage or practice that takes this share of a batch's time is worth its change.
+_MUCH: Final = 30.0
+_PYTHON_MUCH: Final = 20.0
+#: A function that waits for this share of its time holds no lock then. Between two
+#: looks at clocks it is not known when a thread worked, so it waits for longer.
+_WAITS: Final = 25.0
+#: What is done after the prefetch is no matter below this share.
+_LATE: Final = 5.0
+#: A function that is called so often per batch, and works so briefly, is mostly calls.
+_CALLS_OFTEN: Final = 8
+_BRIEF_PS: Final = 50_000_000
+
+
+def missing_practices(
+    found: PipelineSignals, python: PythonElements | None
+) -> tuple[str, ...]:
+    """Return the practices that the pipeline lacks, in the order of the guide."""
+    stages = found.stages
+    if not stages:
+        native = ("native_code",) if _is_python({}, python) else ()
+        return (*native, *(("workers",) if found.own_process else ()))
+    types = {one.type for one in stages}
+    share = {one.type: 0.0 for one in stages}
+    for one in stages:
+        share[one.type] += one.percent
+    reading = sum(share[it] for it in types & _READERS)
+    mapping = share.get("Map", 0.0)
+    tests = (
+        ("prefetch", _not_ahead(stages)),
+        ("parallel_read", reading >= _MUCH and not types & _PARALLEL_READERS),
+        ("parallel_map", mapping >= _MUCH),
+        ("vectorise", _calls_mostly(stages)),
+        ("native_code", _is_python(share, python)),
+    )
+    lacking = tuple(name for name, holds in tests if holds)
+    if not lacking and _were_ready(stages):
+        return ("ready",)
+    made = reading + mapping + share.get("ParallelMap", 0.0)
+    cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
+    if lacking:
+        return (*lacking, *cached)
+    waiting = share.get("Prefetch", 0.0) >= _MUCH
+    return ("upstream" if waiting else "cheaper", *cached)
+
+
+def _were_ready(stages: Sequence[Stage]) -> bool:
+    """Return whether a batch mostly waits for the handing over of what lay ready."""
+    ahead = [one for one in stages if one.type == "Prefetch"]
+    waited = sum(one.percent for one in ahead)
+    ready = sum(one.percent * one.ready_percent / 100 for one in ahead)
+    return waited >= _MUCH and ready >= waited / 2
+
+
+def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
+    """Return whether functions of Python that compute make the elements.
+
+    One that waits for a store lets others run meanwhile, in parallel and ahead.
+    """
+    inside = 0.0 if python is None else python.percent
+    if python is not None and (python.waiting or 0.0) >= _WAITS:
+        return False
+    stages = sum(share.get(it, 0.0) for it in _PYTHON_STAGES)
+    return max(inside, stages) >= _PYTHON_MUCH
+
+
+def _not_ahead(stages: Sequence[Stage]) -> bool:
+    """Return whether a part of each batch is made only when it is asked for."""
+    ahead = [one.depth for one in stages if one.type == "Prefetch"]
+    late = sum(one.percent for one in stages if not ahead or one.depth < min(ahead))
+    return late >= _LATE
+
+
+def _calls_mostly(stages: Sequence[Stage]) -> bool:
+    """Return whether a map is called often per batch, for little work each time."""
+    return any(
+        one.type in {"Map", "ParallelMap"}
+        and one.runs_per_call >= _CALLS_OFTEN
+        and one.mean_self_ps < _BRIEF_PS
+        and one.percent >= _MUCH
+        for one in stages
+    )

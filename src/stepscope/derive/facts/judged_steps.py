@@ -1,0 +1,225 @@
+"""Where the steps come from, which of them are judged, and what lies outside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.run_derivation import of_each_device, of_each_host_or_why
+from stepscope.derive.step_windows.flags import LEFT_OUT
+from stepscope.frozen import Frozen
+from stepscope.trace.quality import ENDED_EARLY
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_NS
+
+if TYPE_CHECKING:
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.inference.requests import Requests
+    from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import StepCandidates, Steps
+    from stepscope.trace.model import TraceData
+
+#: Flags of windows that mark an untypical step.
+_UNTYPICAL = frozenset((*LEFT_OUT, "outlier", "cut"))
+
+
+class StepBasis(Frozen, frozen=True, eq=True):
+    """Where a host's steps come from.
+
+    Attributes:
+        source: How the steps were found; None where there are none.
+        confidence: 0 to 1; 0 without steps.
+    """
+
+    source: str | None
+    confidence: float
+
+
+class JudgedRows(Frozen, frozen=True, eq=True):
+    """Rows of a breakdown.
+
+    Attributes:
+        clean: Rows of the steps that are judged.
+        all: Rows that totals are formed from.
+        closed: Whether the window of each row ends where the next step starts.
+    """
+
+    clean: pl.DataFrame
+    all: pl.DataFrame
+    closed: bool
+
+
+def step_basis(steps: Steps | Unavailable) -> StepBasis:
+    """Return the source of the steps of one host."""
+    if isinstance(steps, Unavailable):
+        return StepBasis(None, 0.0)
+    return StepBasis(steps.source, steps.confidence)
+
+
+def clean_rows(
+    charged: pl.DataFrame, windows: Windows, *, compile_percent: float
+) -> JudgedRows:
+    """Choose the rows of one device's breakdown to be judged.
+
+    A single open step is used where there is no other, and untypical steps are used
+    where all steps are untypical.
+    """
+    window = ints(charged, "window")
+    rows = charged.hstack(windows.rows[["open_end", "flags"]][window])
+    closed = rows.filter(~rows["open_end"])
+    if not closed.height:
+        return JudgedRows(rows, rows, closed=False)
+    # Windows are few, and an expression over lists of texts takes long to begin.
+    usual = [_UNTYPICAL.isdisjoint(flags) for flags in closed["flags"].to_list()]
+    compiling = closed["compile_ps"].fill_null(0) * 100 > (
+        closed["window_ps"] * compile_percent
+    )
+    typical = closed.filter(pl.Series(usual, dtype=pl.Boolean) & ~compiling)
+    return JudgedRows(typical if typical.height else closed, closed, closed=True)
+
+
+class Tried(Frozen, frozen=True):
+    """A way in which a host's recording could be divided into steps.
+
+    Attributes:
+        what: What repeats, in words.
+        count: Number of steps that it gives.
+        confidence: 0 to 1.
+    """
+
+    what: str
+    count: int
+    confidence: float
+
+
+class HostSteps(Frozen, frozen=True):
+    """The steps of one host.
+
+    Attributes:
+        source: Where they come from; null where there are none.
+        confidence: 0 to 1; 0 without steps.
+        count: Number of steps.
+        anchor: Whose times begin the windows; null without any.
+        period_ps: Median length of a judged window; null without steps.
+        left_out: Flag → number of windows that are in no mean because of it.
+        tried: What was tried, the surest first.
+        requests: Number of requests that the program served.
+        outside_percent: Where the batch is fetched outside the markers, the share of
+            that waiting in the time of all steps; null where it is not, or unknown.
+        begins_ns: When the first step began, since 1970; null where no clock tells.
+        early_end: That the program ended before its first step, and with what; null
+            where it did not, or nobody noted it.
+    """
+
+    source: str | None
+    confidence: float
+    count: int
+    anchor: str | None
+    period_ps: int | None
+    left_out: dict[str, int]
+    tried: tuple[Tried, ...]
+    requests: int
+    outside_percent: float | None
+    begins_ns: int | None
+    early_end: str | None = None
+    recorded_ps: int = 0
+
+
+@of_each_host_or_why
+def step_signals(
+    *,
+    trace: TraceData,
+    step_candidates: StepCandidates,
+    steps: Steps | Unavailable,
+    windows: Windows | Unavailable,
+    requests: Requests | Unavailable,
+    input_between_steps: InputBetweenSteps | Unavailable | None,
+) -> HostSteps:
+    """Look at the steps of every host."""
+    tried = sorted(
+        (one.candidate for one in step_candidates.found),
+        key=lambda one: (not one.accepted, -one.confidence),
+    )
+    stepped = not isinstance(steps, Unavailable)
+    basis = step_basis(steps)
+    rows = None if isinstance(windows, Unavailable) else windows.rows
+    return HostSteps(
+        source=basis.source,
+        confidence=basis.confidence,
+        count=0 if isinstance(steps, Unavailable) else steps.rows.height,
+        anchor=None if isinstance(windows, Unavailable) else windows.anchor,
+        period_ps=None
+        if isinstance(windows, Unavailable) or not stepped
+        else _period(windows.measured),
+        left_out={} if rows is None else _left_out(rows),
+        tried=tuple(Tried(one.what, one.n, one.confidence) for one in tried),
+        requests=0 if isinstance(requests, Unavailable) else requests.rows.height,
+        outside_percent=_outside(input_between_steps),
+        begins_ns=_begins(trace, rows if stepped else None),
+        early_end=next(
+            (it.message for it in trace.quality_notes() if it.kind == ENDED_EARLY), None
+        ),
+        recorded_ps=_recorded(trace),
+    )
+
+
+def _period(rows: pl.DataFrame) -> int | None:
+    median = rows.select((pl.col("end_ps") - pl.col("start_ps")).median()).item()
+    return None if median is None else int(median)
+
+
+def _left_out(rows: pl.DataFrame) -> dict[str, int]:
+    flags = rows.filter(~pl.col("open_end"))["flags"].explode().drop_nulls()
+    counts = flags.value_counts().sort(flags.name)
+    return dict(counts.iter_rows())
+
+
+def _outside(found: InputBetweenSteps | Unavailable | None) -> float | None:
+    if isinstance(found, Unavailable) or found is None or not found.outside:
+        return None
+    return 100 * found.wait_ps / found.covered_ps if found.covered_ps else None
+
+
+def _begins(trace: TraceData, rows: pl.DataFrame | None) -> int | None:
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable) or rows is None or not rows.height:
+        return None
+    start = environment["start_unix_ns"].to_list()[0]
+    first = rows["start_ps"].to_list()[0]
+    return None if start is None else int(start) + first // PS_PER_NS
+
+
+def _recorded(trace: TraceData) -> int:
+    environment = trace.table("environment")
+    if isinstance(environment, Unavailable) or not environment.height:
+        return 0
+    begin, end = environment.select("begin_ps", "end_ps").row(0)
+    return 0 if begin is None or end is None else int(end) - int(begin)
+
+
+@of_each_device
+def unexplained_outside(
+    *, account: Account, windows: Windows
+) -> dict[int | None, float]:
+    """Return the percent of a recording that is unexplained before and after work.
+
+    There the program starts or ends, or the recording was begun too early or ended too
+    late: nothing that happens to a step. Recordings with steps, and devices without
+    work, are left out.
+    """
+    if windows.has_steps:
+        return {}
+    judged = windows.judged
+    found: dict[int | None, float] = {}
+    for device in account.devices:
+        worked = (judged - Spans.union_of(device.idle.values())).hull
+        if device.device is None or worked is None:
+            continue
+        unexplained = device.idle["unexplained"] & judged
+        outside = unexplained.length_ps - unexplained.clip(*worked).length_ps
+        found[device.device] = 100 * outside / judged.length_ps
+    return found

@@ -1,0 +1,402 @@
+"""How full each memory gets, in which pieces, and what steps add to it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.facts.evidence import SHOWN, Part
+from stepscope.derive.facts.processors import counter
+from stepscope.derive.judging.recorded_devices import HOST_MEMORY
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.memory.replay import MemoryReplay, OneMemory
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+_RSS: Final = "process RSS (bytes)"
+#: Name of the memory of the process itself.
+PROCESS: Final = "process"
+#: Events of PyTorch: an allocation, which shows that memory was profiled, and one that
+#: failed.
+_ALLOCATION: Final = "[memory]"
+_FAILED: Final = "[OutOfMemory]"
+_AVAILABLE: Final = "memory available (bytes)"
+
+
+class MemoryUse(Frozen, frozen=True):
+    """One memory of one host.
+
+    Attributes:
+        name: Name of the memory: its allocator, or "process" for that of the process.
+        capacity_bytes: Its size; None where that is not known.
+        peak_bytes: Greatest use while recording; None where no use is known.
+        peak_ps: When that was; 0 without a peak.
+        counted: Whether blocks older than the recording are in the use.
+        free_bytes: What was free at the peak; None where it was not recorded.
+        fragmentation: 1 - largest free piece / free memory at the peak; None where it
+            was not recorded.
+        alive: The ops whose blocks were largest at the peak, as shares of it.
+        least_bytes: Least use in each closed step, in time order; of a process one
+            value per sample.
+        at_step: For each of `least_bytes`, when in steps it was.
+        grown: The ops whose blocks of this recording were largest at its end, as
+            shares of the peak.
+    """
+
+    host: str
+    name: str
+    capacity_bytes: int | None
+    peak_bytes: int | None
+    peak_ps: int
+    counted: bool
+    free_bytes: int | None
+    fragmentation: float | None
+    alive: tuple[Part, ...]
+    least_bytes: tuple[int, ...]
+    at_step: tuple[float, ...]
+    grown: tuple[Part, ...]
+
+    @property
+    def label(self) -> str:
+        """Return `host:memory`."""
+        return f"{self.host}:{self.name}"
+
+    @property
+    def used(self) -> float | None:
+        """Return the share of the capacity in use at the peak, 0 to 1."""
+        if self.peak_bytes is None or not self.capacity_bytes:
+            return None
+        return self.peak_bytes / self.capacity_bytes
+
+    @property
+    def of_device(self) -> bool:
+        """Return whether it is a device's, by its name."""
+        return self.name != PROCESS and not re.search(HOST_MEMORY, self.name)
+
+
+class Failure(Frozen, frozen=True):
+    """An allocation that failed.
+
+    Attributes:
+        device: Ordinal of the device; None where it was not recorded.
+        asked_bytes: What was asked for; None where it was not recorded.
+        allocated_bytes: What was in use; None likewise.
+        reserved_bytes: What the allocator held, in use or not; None likewise.
+        recovered: Whether memory was taken afterwards: the program went on.
+    """
+
+    host: str
+    device: int | None
+    time_ps: int
+    asked_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    recovered: bool
+
+    @property
+    def label(self) -> str:
+        """Return `host:device`, or the host where the device is not known."""
+        return self.host if self.device is None else f"{self.host}:{self.device}"
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """Return what the allocator held and nobody used."""
+        if self.reserved_bytes is None or self.allocated_bytes is None:
+            return None
+        return self.reserved_bytes - self.allocated_bytes
+
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Return whether as much was kept as was asked for."""
+        kept = self.kept_bytes
+        return None not in (kept, self.asked_bytes) and (kept or 0) >= (
+            self.asked_bytes or 0
+        )
+
+
+class MemorySignals(Frozen, frozen=True):
+    """All memories of all hosts.
+
+    Attributes:
+        memories: One per allocator, and one per process whose size was recorded.
+        absent: Why there is no allocator's; None where there is one.
+        failures: Allocations that failed, in time order on each host.
+        tells_failures: Whether the recorder notes allocations that fail.
+    """
+
+    memories: tuple[MemoryUse, ...]
+    absent: Unavailable | None
+    failures: tuple[Failure, ...] = ()
+    tells_failures: bool = False
+
+
+@of_run
+def memory_signals(
+    *,
+    trace: OfHosts[TraceData],
+    memory_replay: OfHosts[MemoryReplay],
+    windows: OfHosts[Windows],
+) -> MemorySignals:
+    """Look at every memory of every host."""
+    hosts = known_hosts(trace)
+    steps = {host: _steps(windows[host]) for host in hosts}
+    found = [
+        _use(host, allocations, replay, memory, steps[host])
+        for host, replay in known_hosts(memory_replay).items()
+        if not isinstance(allocations := hosts[host].table("allocations"), Unavailable)
+        for memory in replay.memories
+    ]
+    processes = (_process(one, steps[host]) for host, one in hosts.items())
+    return MemorySignals(
+        (*found, *(one for one in processes if one is not None)),
+        None if found else first_reason(memory_replay) or _NO_EVENTS,
+        tuple(failure for one in hosts.values() for failure in _failures(one)),
+        any(len(_rows(one, _ALLOCATION)) for one in hosts.values()),
+    )
+
+
+_NO_EVENTS: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="No allocation was recorded.",
+    remedy="Record while the program takes memory.",
+)
+#: Starts and ends of the closed steps.
+_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+
+
+def _steps(windows: Windows | Unavailable) -> _Steps:
+    nothing = np.empty(0, np.int64)
+    if isinstance(windows, Unavailable) or not windows.has_steps:
+        return nothing, nothing
+    closed = windows.rows.filter(~pl.col("open_end"))
+    return ints(closed, "start_ps"), ints(closed, "end_ps")
+
+
+#: Columns of allocations that `_use` reads.
+_USE: Final = (
+    "start_ps",
+    "stack_bytes",
+    "heap_bytes",
+    "free_bytes",
+    "capacity_bytes",
+    "fragmentation",
+    "older_counted",
+)
+
+
+def _use(
+    host: str,
+    allocations: pl.DataFrame,
+    replay: MemoryReplay,
+    memory: OneMemory,
+    steps: _Steps,
+) -> MemoryUse:
+    events = allocations.select(_USE)[memory.rows]
+    parts = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
+    total = events["capacity_bytes"].fill_null(parts).max()
+    time_ps = ints(events, "start_ps")
+    peak = memory.peak
+    at = None if peak is None else events.row(peak, named=True)
+    least, numbers = _least(memory, time_ps, steps)
+    # What a replay adds up, and what a young allocator counts, leaves out older blocks.
+    older = events["older_counted"].eq(other=False).any()
+    highest = None if peak is None else int(memory.in_use_bytes[peak])
+    last = len(memory.rows) - 1
+    return MemoryUse(
+        host=host,
+        name=memory.name,
+        capacity_bytes=total if isinstance(total, int) else None,
+        peak_bytes=highest,
+        peak_ps=0 if peak is None else int(time_ps[peak]),
+        counted=not memory.replayed and not older,
+        free_bytes=None if at is None else at["free_bytes"],
+        fragmentation=None if at is None else at["fragmentation"],
+        alive=()
+        if peak is None
+        else _ops(allocations, replay.alive(memory, peak), highest),
+        least_bytes=least,
+        at_step=numbers,
+        grown=_ops(allocations, replay.alive(memory, last), highest),
+    )
+
+
+def _least(
+    memory: OneMemory, time_ps: NDArray[np.int64], steps: _Steps
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return the least use in each step, and the number of the step."""
+    if not memory.known.all() or not len(time_ps):
+        return (), ()
+    starts, ends = steps
+    first = np.searchsorted(time_ps, starts, side="left")
+    last = np.searchsorted(time_ps, ends, side="left")
+    # What was in use as the step began counts too.
+    begin = np.maximum(first - 1, 0)
+    numbers = np.flatnonzero(last > begin)
+    bounds = np.stack((begin[numbers], last[numbers]), axis=1).ravel()
+    # One more place, where the last step may end; every second range lies between two
+    # steps.
+    use = np.append(memory.in_use_bytes, 0)
+    least = np.minimum.reduceat(use, bounds)[::2] if len(bounds) else bounds
+    return tuple(least.tolist()), tuple(numbers.astype(float).tolist())
+
+
+def _ops(
+    allocations: pl.DataFrame, rows: NDArray[np.int64], whole: int | None
+) -> tuple[Part, ...]:
+    """Return the ops that asked for most of some blocks."""
+    if not len(rows) or not whole:
+        return ()
+    named = (
+        allocations[rows.tolist()]
+        .filter(pl.col("op").is_not_null())
+        .group_by("op")
+        .agg(pl.col("allocated_bytes").sum())
+        .sort("allocated_bytes", "op", descending=[True, False])
+    )
+    return tuple(
+        Part(name=op, share_percent=100 * size / whole)
+        for op, size in named.head(SHOWN).iter_rows()
+        if size
+    )
+
+
+def _process(trace: TraceData, steps: _Steps) -> MemoryUse | None:
+    """Return the memory of the process, where its size was sampled."""
+    size = _samples(trace, _RSS)
+    rest = _samples(trace, _AVAILABLE)
+    if size is None:
+        return None
+    time_ps, use = size
+    starts, _ = steps
+    numbers: tuple[float, ...] = ()
+    if len(starts) > 1:
+        period = float(np.median(np.diff(starts)))
+        numbers = tuple(((time_ps - int(starts[0])) / period).tolist())
+    free = None if rest is None else int(rest[1].min())
+    return MemoryUse(
+        host=trace.host,
+        name=PROCESS,
+        capacity_bytes=None if free is None else int(use.max()) + free,
+        peak_bytes=int(use.max()),
+        peak_ps=int(time_ps[int(use.argmax())]),
+        counted=True,
+        free_bytes=free,
+        fragmentation=None,
+        alive=(),
+        least_bytes=tuple(use.tolist()) if numbers else (),
+        at_step=numbers,
+        grown=(),
+    )
+
+
+def _samples(
+    trace: TraceData, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    found = counter(trace, name)
+    return None if found is None else (found.time_ps, found.value.astype(np.int64))
+
+
+def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
+    types = trace.table("event_types")
+    events = trace.table("events")
+    if isinstance(types, Unavailable) or isinstance(events, Unavailable):
+        return np.empty(0, np.intp)
+    return picked(handles(events, "type"), (types["name"] == name).to_numpy())
+
+
+def _failures(trace: TraceData) -> list[Failure]:
+    events = trace.table("events")
+    stats = trace.table("stats")
+    rows = _rows(trace, _FAILED)
+    if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
+        return []
+    texts = trace.strings
+    start_ps = ints(events, "start_ps")
+    taken = start_ps[_rows(trace, _ALLOCATION)]
+    found = []
+    for row in rows.tolist():
+        mine = stats.filter(pl.col("event") == row)
+        said = {
+            texts[key]: value for key, value in mine.select("key", "value").iter_rows()
+        }
+        found.append(
+            Failure(
+                host=trace.host,
+                device=said.get("Device Id"),
+                time_ps=int(start_ps[row]),
+                asked_bytes=said.get("Bytes"),
+                allocated_bytes=said.get("Total Allocated"),
+                reserved_bytes=said.get("Total Reserved"),
+                recovered=bool((taken > start_ps[row]).any()),
+            )
+        )
+    return sorted(found, key=lambda one: one.time_ps)
+
+
+_MARK: Final = r"^items added to "
+
+
+class KeptGrowth(Frozen, frozen=True, eq=True):
+    """What the steps of a recording added to one container.
+
+    Attributes:
+        counted: Whose container it is; the counter of its members.
+        steps: Number of steps that began meanwhile.
+        items: Members that were added, or nodes of a graph of gradients.
+        graph_bytes: What graphs of gradients hold for them.
+    """
+
+    host: str
+    counted: KeptCounter
+    steps: int
+    items: float
+    array_bytes: float
+    graph_bytes: float
+
+
+def host_growth(
+    *, trace: TraceData, event_types: pl.DataFrame, windows: Windows
+) -> tuple[KeptGrowth, ...]:
+    """Return the containers of one host that grew, in the order they were noted."""
+    if not windows.has_steps:
+        return ()
+    begins = ints(windows.rows, "start_ps")
+    noted = event_types.filter(pl.col("name").str.contains(_MARK))["name"]
+    counted = map(KeptCounter.of, noted.unique(maintain_order=True).to_list())
+    grown = (_growth(trace, one, begins) for one in counted if one is not None)
+    return tuple(one for one in grown if one is not None)
+
+
+@of_run
+def kept_growth(
+    *, host_growth: OfHosts[tuple[KeptGrowth, ...]]
+) -> tuple[KeptGrowth, ...]:
+    """Return the containers of all hosts that grew."""
+    return tuple(one for each in known_hosts(host_growth).values() for one in each)
+
+
+def _growth(
+    trace: TraceData, counted: KeptCounter, begins: NDArray[np.int64]
+) -> KeptGrowth | None:
+    readings = [counter(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]
+    items, array_bytes, graphs = readings
+    if items is None or array_bytes is None or graphs is None:
+        return None
+    first, last = int(items.time_ps[0]), int(items.time_ps[-1])
+    steps = int(((begins >= first) & (begins < last)).sum())
+    return KeptGrowth(
+        *(trace.host, counted, steps),
+        *(float(one.value[-1]) for one in (items, array_bytes, graphs)),
+    )

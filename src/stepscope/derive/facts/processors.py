@@ -1,0 +1,256 @@
+"""The cores of a host: who waits for one, and when the program's own thread sleeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.facts.evidence import Part
+from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
+from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
+from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.stats import DOUBLE
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.host_waits import HostWaits
+    from stepscope.derive.account.naming import Name
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.thresholds import Thresholds
+    from stepscope.trace.model import TraceData
+
+_OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
+
+
+class Readings(Frozen, frozen=True):
+    """The readings of one counter, in time order."""
+
+    time_ps: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+def cores_of(trace: TraceData) -> int | None:
+    """Return how many cores have a counter; None where none has."""
+    types = trace.table("event_types")
+    if isinstance(types, Unavailable):
+        return None
+    return int(types["name"].str.contains(_OF_A_CORE).sum()) or None
+
+
+def usable_cores(trace: TraceData) -> int | None:
+    """Return how many cores the program may use; None where nothing says so.
+
+    Where that was not recorded they are all of the machine.
+    """
+    table = trace.table("environment")
+    said = None if isinstance(table, Unavailable) else table["cores"].item()
+    return cores_of(trace) if said is None else int(said)
+
+
+def counter(trace: TraceData, name: str) -> Readings | None:
+    """Return the readings of a counter; None where it was not recorded."""
+    types = trace.table("event_types")
+    events = trace.table("events")
+    stats = trace.table("stats")
+    if (
+        isinstance(types, Unavailable)
+        or isinstance(events, Unavailable)
+        or isinstance(stats, Unavailable)
+    ):
+        return None
+    wanted = (types["name"] == name).to_numpy()
+    if not wanted.any():
+        return None
+    rows = picked(handles(events, "type"), wanted)
+    mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
+        "event", keep="first"
+    )
+    if not len(mine):
+        return None
+    time_ps = ints(events, "start_ps")[mine["event"].to_list()]
+    order = np.argsort(time_ps, kind="stable")
+    value = mine["value"].to_numpy()
+    real = (mine["kind"] == DOUBLE).to_numpy()
+    number = np.where(real, value.view(np.float64), value)
+    return Readings(time_ps[order], number[order].astype(np.float64))
+
+
+_PRESSURE: Final = "CPU pressure (percent)"
+_MACHINE: Final = "machine CPU (percent)"
+_OWN: Final = ("process CPU (percent)", "worker processes CPU (percent)")
+_THREADS: Final = ("threads", "worker processes")
+
+
+class Processors(Frozen, frozen=True):
+    """The cores of one host while its judged steps ran.
+
+    Attributes:
+        waiting_percent: By judged step, how much of the time some thread of the machine
+            waited for a core.
+        machine: Cores in use, mean of the steps.
+        own: Those that the program and its workers use; None where not recorded.
+        threads: Threads of the program, and one for each worker process; None where
+            not recorded.
+        workers: Cores that its worker processes use; None where it has none.
+    """
+
+    cores: int
+    waiting_percent: tuple[float, ...]
+    machine: float
+    own: float | None
+    threads: int | None
+    workers: float | None = None
+
+    def are_full(self, thresholds: Thresholds) -> bool:
+        """Return whether hardly a core is ever free, whoever uses them."""
+        return 100 * self.machine >= thresholds.busy_cores.value * self.cores
+
+    def crowded_by(self, thresholds: Thresholds) -> Literal["own", "others"] | None:
+        """Return whose threads are too many; None where the cores have room."""
+        if not self.are_full(thresholds):
+            return None
+        if self.own is not None and 2 * self.own < self.machine:
+            return "others"
+        most = thresholds.threads_of_a_core.value * self.cores
+        return "own" if self.threads is not None and self.threads > most else None
+
+
+@of_each_host_or_why
+def processor_signals(
+    *, trace: TraceData, windows: Windows
+) -> Processors | Unavailable:
+    """Read the counters of every host that has them."""
+    cores = cores_of(trace)
+    pressure, machine = counter(trace, _PRESSURE), counter(trace, _MACHINE)
+    if cores is None or pressure is None or machine is None:
+        return _NOT_RECORDED
+    starts = ints(windows.measured, "start_ps")
+    ends = ints(windows.measured, "end_ps")
+    own = [_mean(counter(trace, one), starts, ends) for one in _OWN]
+    threads = [_mean(counter(trace, one), starts, ends) for one in _THREADS]
+    waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
+    return Processors(
+        cores=cores,
+        waiting_percent=tuple(waiting.tolist()),
+        machine=(_mean(machine, starts, ends) or 0.0) / 100,
+        own=None if own[0] is None else (own[0] + (own[1] or 0.0)) / 100,
+        threads=None if threads[0] is None else round(threads[0] + (threads[1] or 0.0)),
+        workers=None if own[1] is None else own[1] / 100,
+    )
+
+
+def mean_by_window(
+    readings: Readings, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the mean of a counter in each window.
+
+    A reading is what held since the one before; the first also before that.
+    """
+    times, values = readings.time_ps, readings.value
+    lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
+    total = np.concatenate(([0.0], np.cumsum(values * lasted)))
+
+    def before(at: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the integral of the counter from its first reading on."""
+        place = np.searchsorted(times, at, side="right")
+        last = np.where(place > 0, times[np.maximum(place, 1) - 1], times[0])
+        value = values[np.minimum(place, len(values) - 1)]
+        found: NDArray[np.float64] = total[place] + (at - last) * value
+        return found
+
+    found: NDArray[np.float64] = (before(ends) - before(starts)) / np.maximum(
+        ends - starts, 1
+    )
+    return found
+
+
+def _mean(
+    readings: Readings | None, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> float | None:
+    """Return the mean of a counter over some windows together."""
+    if readings is None:
+        return None
+    lengths = ends - starts
+    weighted = mean_by_window(readings, starts, ends) * lengths
+    return float(weighted.sum() / max(int(lengths.sum()), 1))
+
+
+_NOT_RECORDED: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="Whether threads waited for a core was not recorded: it takes Linux, and "
+    "its /proc/pressure/cpu.",
+    remedy=Remedy.RECORD_WITH_STEPSCOPE,
+)
+
+
+class Asleep(Frozen, frozen=True):
+    """The time in the judged steps in which the program's own thread sleeps.
+
+    Attributes:
+        times_ps: Its time in each judged step.
+        share_percent: Its share of all of them.
+        function: The function that sleeps most of that time.
+        works: Whether another thread of the program works most of it.
+        other: What another thread is in meanwhile; None where there is none to name.
+        workers: Cores that worker processes of the program use, where they work and no
+            thread of its own does; else None.
+    """
+
+    times_ps: tuple[int, ...]
+    share_percent: float
+    function: Part
+    works: bool
+    other: Part | None
+    workers: float | None = None
+
+
+#: Worker processes that use less than so much of a core wait as well.
+_AT_WORK: Final = 0.1
+
+
+@of_each_host
+def asleep(
+    *,
+    host_waits: HostWaits,
+    windows: Windows,
+    processor_signals: Processors | Unavailable,
+) -> Asleep | None:
+    """Return the waits of each host of which they are known.
+
+    Where all cores are in use, threads of a framework seldom get one: that they hardly
+    computed does not say that nobody waited for them.
+    """
+    cores = None if isinstance(processor_signals, Unavailable) else processor_signals
+    if host_waits.pooled and cores is not None and cores.are_full(THRESHOLDS):
+        return None
+    starts = ints(windows.measured, "start_ps")
+    ends = ints(windows.measured, "end_ps")
+    times = tuple(host_waits.spans.within(starts, ends).tolist())
+    share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
+    other = None
+    if host_waits.thread is not None and host_waits.running is not None:
+        other = _named_part(host_waits.running, share, thread=host_waits.thread)
+    function = _named_part(host_waits.function, share)
+    used = None if cores is None else cores.workers
+    beside = host_waits.works and not host_waits.of_library
+    workers = None if beside or (used or 0.0) < _AT_WORK else used
+    return Asleep(times, share, function, host_waits.works, other, workers)
+
+
+def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:
+    return Part(
+        name=name.name or name.function or "",
+        detail=name.detail,
+        function=name.function,
+        file=name.file,
+        line=name.line,
+        loop=name.loop,
+        thread=thread,
+        share_percent=share_percent,
+    )

@@ -1,0 +1,191 @@
+"""What kind of program was recorded, as far as it decides which advice fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
+from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
+from stepscope.frozen import Frozen
+from stepscope.patterns import COLLECTIONS
+from stepscope.thresholds import THRESHOLDS
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.stat_keys import StatKey
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.trace.model import TraceData
+
+#: Ranges and nodes that PyTorch's compiler puts around what it compiled.
+_COMPILED: Final = r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction"
+#: Nodes of PyTorch's graph of gradients.
+_BACKWARD: Final = r"^autograd::engine::evaluate_function|Backward\d*$"
+
+
+class ProgramTraits(Frozen, frozen=True, eq=True):
+    """What is seen of the program itself.
+
+    Attributes:
+        compiled: Whether parts of it ran as PyTorch's compiler made them.
+        updates: Whether it updates weights; True where nothing can be said.
+        trains: Whether it updates weights or computes gradients; likewise.
+        engine: Whether a serving engine runs its model.
+        graphed: Whether calls of graphs take more of its time than ops that run one
+            by one.
+    """
+
+    compiled: bool = False
+    updates: bool = True
+    trains: bool = True
+    engine: bool = False
+    graphed: bool = False
+
+
+@of_run
+def program_traits(
+    *,
+    event_kinds: OfHosts[EventKinds],
+    events: OfHosts[pl.DataFrame],
+    event_types: OfHosts[pl.DataFrame],
+) -> ProgramTraits:
+    """Look at the names of what ran on any host."""
+    ran_on, types = known_hosts(events), known_hosts(event_types)
+    kinds = {
+        host: one
+        for host, one in known_hosts(event_kinds).items()
+        if host in ran_on and host in types
+    }
+
+    def flagged(flag: EventFlag) -> bool:
+        return any(bool(one.has(flag).any()) for one in kinds.values())
+
+    def ran(pattern: str) -> bool:
+        return any(_ran(ran_on[host], types[host], pattern) for host in kinds)
+
+    unknown = not any(one.is_op().any() for one in kinds.values())
+    updates = flagged(EventFlag.OPTIMIZER)
+    in_graphs_ps, one_by_one_ps = (
+        sum(_time_of(ran_on[host], one.has(flag)) for host, one in kinds.items())
+        for flag in (EventFlag.FUNCTION_CALL, EventFlag.EAGER_OP)
+    )
+    return ProgramTraits(
+        compiled=ran(_COMPILED),
+        updates=updates or unknown,
+        trains=updates or unknown or ran(_BACKWARD),
+        engine=flagged(EventFlag.ENGINE_ITERATION),
+        graphed=in_graphs_ps > one_by_one_ps,
+    )
+
+
+def _ran(events: pl.DataFrame, types: pl.DataFrame, pattern: str) -> bool:
+    named = types["name"].str.contains(pattern).fill_null(value=False).to_numpy()
+    return bool(len(picked(handles(events, "type"), named)))
+
+
+def _time_of(events: pl.DataFrame, types: NDArray[np.bool_]) -> int:
+    """Return the time of all events of some types, each counted in full."""
+    rows = picked(handles(events, "type"), types)
+    return int(ints(events, "dur_ps")[rows].sum())
+
+
+#: The generation of a collection of all objects.
+_ALL_OBJECTS: Final = 2
+#: Fewer collections of all objects do not show who asks for them.
+_FEW_COLLECTIONS: Final = 3
+#: By itself Python looks at all objects after more than ten collections of the middle
+#: ones, each of which follows more than ten of the youngest. With fewer of both than
+#: this for each, something else asks for it.
+_YOUNGER: Final = 50
+
+
+@of_each_host
+def collected_by_hand(
+    *,
+    trace: TraceData,
+    event_types: pl.DataFrame,
+    events: pl.DataFrame,
+    stats: pl.DataFrame,
+) -> bool | None:
+    """Return it of the hosts whose collections say which objects they looked at."""
+    wanted = event_types["name"].is_in(COLLECTIONS).fill_null(value=False).to_numpy()
+    rows = picked(handles(events, "type"), wanted).astype(np.int32)
+    key = find_handle(trace.strings, StatKey.GENERATION)
+    generation, known = numbers_of(rows_with_key(stats, "event", key), rows, key)
+    counts = Counter(generation[known].tolist())
+    every = counts[_ALL_OBJECTS]
+    younger = counts.total() - every
+    if not counts:
+        return None
+    return every >= _FEW_COLLECTIONS and younger < _YOUNGER * every
+
+
+def host_annotations(
+    *, event_kinds: EventKinds, event_types: pl.DataFrame
+) -> frozenset[str]:
+    """Return the names of ranges of the program, or of a library in it, on one host."""
+    named = event_kinds.has(EventFlag.ANNOTATION) & ~event_kinds.is_op()
+    return frozenset(event_types["name"].gather(np.flatnonzero(named)).to_list())
+
+
+@of_run
+def annotation_names(*, host_annotations: OfHosts[frozenset[str]]) -> frozenset[str]:
+    """Return the names of ranges of the program, or of a library in it."""
+    return frozenset(
+        name for names in known_hosts(host_annotations).values() for name in names
+    )
+
+
+#: The op by which PyTorch asks of each gradient whether it is a number; it is called
+#: for nothing else.
+_CHECK: Final = "aten::_is_any_true"
+_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+
+
+@of_each_host
+def blocking_calls(*, correlation: Correlation) -> float | None:
+    """Return the share of long kernels that end before their call does, in percent.
+
+    Hosts with few long kernels are left out. Launching is asynchronous: a call that
+    outlasts its kernel has waited for it.
+    """
+    device_activity, launches = correlation.activity, correlation.launches
+    dur_ps = ints(device_activity, "dur_ps")
+    rows = np.flatnonzero(dur_ps >= THRESHOLDS.blocking_kernel.value)
+    rows = rows[codes(device_activity, "kind")[rows] == _KERNEL]
+    rows = rows[correlation.launch_of_activity[rows] >= 0]
+    call = correlation.launch_of_activity[rows]
+    # A replayed graph has one call for all of its kernels.
+    of_graphs = np.bincount(call).max(initial=0) > 1
+    if len(rows) < THRESHOLDS.blocking_samples.value or of_graphs:
+        return None
+    returned = ints(launches, "start_ps")[call] + ints(launches, "dur_ps")[call]
+    ended = ints(device_activity, "start_ps")[rows] + dur_ps[rows]
+    return 100 * float((returned >= ended).mean())
+
+
+@of_each_host
+def anomaly_checks(
+    *, events: pl.DataFrame, event_types: pl.DataFrame, windows: Windows
+) -> float | None:
+    """Return how many gradients a step are searched for what is no number.
+
+    Hosts without such checks are left out. PyTorch makes one for each gradient of each
+    op of the backward pass while it searches for anomalies.
+    """
+    named = (event_types["name"] == _CHECK).to_numpy()
+    starts = ints(events, "start_ps")[picked(handles(events, "type"), named)]
+    begins = ints(windows.measured, "start_ps")
+    at = np.searchsorted(begins, starts, side="right") - 1
+    inside = (at >= 0) & (starts < ints(windows.measured, "end_ps")[at])
+    return int(inside.sum()) / len(begins) if inside.any() else None

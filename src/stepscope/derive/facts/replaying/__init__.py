@@ -1,0 +1,1 @@
+"""What steps would gain if something about them changed."""

@@ -1,0 +1,383 @@
+"""What a finding would change about a step, as data, and as changes of a graph."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.replay.claims import (
+    copies_moved,
+    exchanges_at,
+    joint,
+    kernels_scaled,
+    launched_as_one,
+    synchronising_removed,
+    threads_faster,
+)
+from stepscope.derive.replay.nodes import EdgeKind, NodeKind
+from stepscope.derive.replay.owners import claimed_ps, without_owners
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.step_time.device_sets import DeviceSets
+    from stepscope.derive.step_time.host_classes import HostClasses
+
+
+class Gone(Frozen, frozen=True):
+    """The time of some owners goes.
+
+    Attributes:
+        place: "inside", "between" or "any".
+    """
+
+    owners: Collection[str]
+    place: str
+
+
+class Quiet(Frozen, frozen=True):
+    """Some threads do nothing at some instants, in which a function runs.
+
+    Attributes:
+        spans: The instants, with all that the function calls.
+        threads: Rows of tracks of these threads.
+        effect_ms: The instants' time in a mean step.
+    """
+
+    spans: Spans
+    threads: Collection[int]
+    effect_ms: float
+
+
+class Faster(Frozen, frozen=True):
+    """Kernels take a part of their time.
+
+    Attributes:
+        classes: Rows of `activity_classes`.
+        left: The part of their time that is left, at least and at most of the change.
+    """
+
+    classes: Collection[int]
+    left: tuple[float, float]
+
+
+class Joined(Frozen, frozen=True):
+    """Kernels that follow each other on a stream become one.
+
+    Attributes:
+        classes: Rows of `activity_classes`; kernels of others end a run.
+        shortest: Number of kernels of the shortest run.
+        left: The part of their time that is left, at least and at most of the change.
+    """
+
+    classes: Collection[int]
+    shortest: int
+    left: tuple[float, float] = (1.0, 1.0)
+
+
+class Levelled(Frozen, frozen=True):
+    """A device works no longer than the median of all: exchanges stay as they are.
+
+    Attributes:
+        left: The part of its work's time that is left, at least and at most of the
+            change.
+    """
+
+    left: tuple[float, float]
+
+
+class Carried(Frozen, frozen=True):
+    """Exchanges take what their bytes need.
+
+    Attributes:
+        needed_ps: Row of device_activity → its time then.
+    """
+
+    needed_ps: Mapping[int, int]
+
+
+class Beside(Frozen, frozen=True):
+    """Copies of some owners run beside kernels, from memory that no call stages.
+
+    Attributes:
+        owners: Owners whose time it is; "copy_in" and "copy_out" move.
+        effect_ms: Their time in a mean step.
+    """
+
+    owners: Collection[str]
+    effect_ms: float
+
+
+class NotAwaited(Frozen, frozen=True):
+    """Calls no longer wait for a device where a topic of idle time begins."""
+
+    topic: str
+
+
+Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
+
+#: What a change seldom removes as a whole: with more workers batches come sooner, and
+#: may still come late; a function is made faster, and stays.
+_PARTLY: Final = frozenset({"input"})
+
+
+class Recorded(Frozen, frozen=True):
+    """What changes of one host's graph are worked out from.
+
+    Attributes:
+        class_of: Class of each row of device_activity; empty without devices.
+        copies: Owner → whether each row is a copy of that direction.
+        exchanges: Whether each row is an exchange between devices.
+        topics: Device → topic of its idle time → the instants.
+    """
+
+    graph: Graph
+    account: Account
+    host_classes: HostClasses
+    device_sets: DeviceSets | Unavailable
+    tracks: pl.DataFrame
+    class_of: NDArray[np.int32]
+    copies: Mapping[str, NDArray[np.bool_]]
+    exchanges: NDArray[np.bool_]
+    topics: Mapping[int | None, Mapping[str, Spans]]
+
+    @property
+    def device_busy(self) -> Spans:
+        """Return when any device worked in the replayed windows."""
+        if isinstance(self.device_sets, Unavailable):
+            return Spans.empty()
+        chosen = self.graph.sampled
+        return Spans.union_of(
+            one.busy.clip(chosen.lead_ps, chosen.last_ps)
+            for one in self.device_sets.devices
+        )
+
+
+class Edits(Frozen, frozen=True, eq=True):
+    """What a change does to a graph.
+
+    Attributes:
+        least: Where it does least.
+        most: Where it does most.
+        claimed_ms: The time per replayed step that it is about.
+        compared: What the claimed time is the sample of: the finding's "effect", the
+            most that its limit ("bound") lets it gain, or nothing that is measured.
+        effect_ms: That time in a mean step, where it is not the finding's own.
+        partly: Whether the change seldom removes all of that time.
+        device: Whether it is about work of a device, or waiting for it: a thread's
+            silence may have been waiting for that too.
+    """
+
+    least: Edit
+    most: Edit
+    claimed_ms: float = 0.0
+    compared: Literal["effect", "bound", "nothing"] = "nothing"
+    effect_ms: float | None = None
+    partly: bool = False
+    device: bool = True
+
+
+def edits_of(  # noqa: PLR0911 - one for each kind of change
+    change: Change, found: Recorded, device: int | None
+) -> Edits:
+    """Return what a change does to the graph of a host.
+
+    Args:
+        device: Ordinal of the device that is meant; None for a host without one.
+    """
+    match change:
+        case Gone():
+            return _gone(change, found, device)
+        case Quiet():
+            return _quiet(change, found.graph)
+        case Carried():
+            return _carried(change, found.graph)
+        case NotAwaited():
+            return _not_awaited(change, found, device)
+        case Beside():
+            return _beside(change, found, device)
+        case Levelled():
+            return _levelled(change, found, device)
+        case _:
+            return _made_faster(change, found)
+
+
+def _gone(change: Gone, found: Recorded, device: int | None) -> Edits:
+    owners, place = change.owners, change.place
+    edit = without_owners(
+        found.graph,
+        owners,
+        place=place,
+        device=device,
+        account=found.account,
+        host_classes=found.host_classes,
+        device_sets=found.device_sets,
+        tracks=found.tracks,
+    )
+    return Edits(
+        edit,
+        edit,
+        claimed_ms=_claimed_ms(found, owners, place, device),
+        compared="effect",
+        device=False,
+        partly=not _PARTLY.isdisjoint(owners),
+    )
+
+
+def _claimed_ms(
+    found: Recorded, owners: Collection[str], place: str, device: int | None
+) -> float:
+    time = claimed_ps(
+        found.graph,
+        owners,
+        place=place,
+        device=device,
+        account=found.account,
+        device_sets=found.device_sets,
+    )
+    return _per_step_ms(found.graph, time)
+
+
+def _per_step_ms(graph: Graph, time_ps: float) -> float:
+    return time_ps / graph.sampled.count / PS_PER_MS
+
+
+def _quiet(change: Quiet, graph: Graph) -> Edits:
+    edit = threads_faster(graph, change.spans, factor=inf, tracks=change.threads)
+    chosen = graph.sampled
+    claimed = change.spans.clip(chosen.first_ps, chosen.last_ps).length_ps
+    return Edits(
+        edit,
+        edit,
+        claimed_ms=_per_step_ms(graph, claimed),
+        compared="effect",
+        effect_ms=change.effect_ms,
+        device=False,
+        partly=True,
+    )
+
+
+def _carried(change: Carried, graph: Graph) -> Edits:
+    rows = np.fromiter(change.needed_ps, np.int64, len(change.needed_ps))
+    needed = np.fromiter(change.needed_ps.values(), np.int64, len(rows))
+    order = np.argsort(rows)
+    at = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
+    chosen = rows[order][at] == graph.nodes.row
+    edit = exchanges_at(graph, chosen, needed_ps=needed[order][at])
+    return Edits(edit, edit)
+
+
+def _not_awaited(change: NotAwaited, found: Recorded, device: int | None) -> Edits:
+    graph = found.graph
+    spans = found.topics[device][change.topic]
+    begun = graph.nodes.start_ps
+    # The device idles since it is done; the call that waited for it ends then.
+    resumed = (graph.nodes.kind == NodeKind.RESUMED) & (
+        spans.within(begun, begun + 1) > 0
+    )
+    edit = synchronising_removed(graph, resumed)
+    chosen = graph.sampled
+    claimed = spans.clip(chosen.first_ps, chosen.last_ps).length_ps
+    return Edits(edit, edit, claimed_ms=_per_step_ms(graph, claimed), compared="effect")
+
+
+def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
+    graph = found.graph
+    edges, row = graph.edges, graph.nodes.row
+    mine = _of_device(found, device)
+    into, out = (
+        mine & found.copies[owner][row] & (owner in change.owners)
+        for owner in ("copy_in", "copy_out")
+    )
+    # The call returns at once; who reads a result still waits for it.
+    staged = np.zeros(graph.count, np.bool_)
+    waits = edges.kind == EdgeKind.SYNCHRONISE
+    staged[edges.target[waits & into[edges.source]]] = True
+    edit = joint(
+        graph,
+        (copies_moved(graph, into | out), synchronising_removed(graph, staged)),
+    )
+    return Edits(
+        edit,
+        edit,
+        claimed_ms=_claimed_ms(found, change.owners, "any", device),
+        compared="effect",
+        effect_ms=change.effect_ms,
+    )
+
+
+def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
+    nodes = found.graph.nodes
+    of_track = found.tracks["device"].fill_null(-1).to_numpy()
+    mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
+    return mine
+
+
+def _levelled(change: Levelled, found: Recorded, device: int | None) -> Edits:
+    mine = _of_device(found, device)
+    mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
+    return _scaled(found.graph, mine, change.left)
+
+
+def _made_faster(change: Faster | Joined, found: Recorded) -> Edits:
+    graph = found.graph
+    row = graph.nodes.row
+    classes = np.fromiter(change.classes, np.int32, len(change.classes))
+    chosen = (row >= 0) & np.isin(found.class_of[row], classes)
+    joined: list[Edit] = []
+    if isinstance(change, Joined):
+        runs = _runs(graph, chosen, change.shortest)
+        chosen = runs >= 0
+        joined = [launched_as_one(graph, runs)]
+    return _scaled(graph, chosen, change.left, joined)
+
+
+def _scaled(
+    graph: Graph,
+    chosen: NDArray[np.bool_],
+    left: tuple[float, float],
+    joined: Sequence[Edit] = (),
+) -> Edits:
+    """Return what it does that some work takes a part of its time, beside `joined`."""
+    least, most = (kernels_scaled(graph, chosen, factor=it) for it in left)
+    removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
+    return Edits(
+        joint(graph, [least, *joined]),
+        joint(graph, [most, *joined]),
+        claimed_ms=_per_step_ms(graph, removed),
+        compared="bound" if removed else "nothing",
+    )
+
+
+def _runs(graph: Graph, chosen: NDArray[np.bool_], shortest: int) -> NDArray[np.int32]:
+    """Return by node the number of its run of chosen activities, -1 for none.
+
+    Activities are nodes by stream and start; a run stays within a window.
+    """
+    nodes = graph.nodes
+    device = np.flatnonzero(nodes.kind == NodeKind.DEVICE)
+    mine, track = chosen[device], nodes.track[device]
+    window = np.searchsorted(graph.sampled.bounds_ps, nodes.start_ps[device], "right")
+    fresh = np.ones(len(device), np.bool_)
+    fresh[1:] = (
+        (mine[1:] != mine[:-1])
+        | (track[1:] != track[:-1])
+        | (window[1:] != window[:-1])
+    )
+    number = np.cumsum(fresh) - 1
+    long = np.bincount(number, minlength=1)[number] >= shortest
+    found = np.full(graph.count, -1, np.int32)
+    found[device[mine & long]] = number[mine & long]
+    return found

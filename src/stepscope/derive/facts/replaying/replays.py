@@ -1,0 +1,380 @@
+"""What a step would gain without the time of some owners, from its dependencies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepscope.derive.columns.arrays import codes
+from stepscope.derive.facts.evidence import Limits, Saving
+from stepscope.derive.facts.replaying.edits import Recorded, edits_of
+from stepscope.derive.judging.effect_status import mean_interval_ms
+from stepscope.derive.replay.activities import NO_STEPS
+from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.critical import path_owners
+from stepscope.derive.replay.owners import Silences, silent_share
+from stepscope.derive.replay.replayed import gain_of, joint_gain
+from stepscope.derive.run_derivation import of_run
+from stepscope.frozen import Frozen
+from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import polars as pl
+
+    from stepscope.derive.account.host_states import HostStates
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.topics import IdleTopics
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.facts.replaying.edits import Change, Edits
+    from stepscope.derive.replay.claims import Edit
+    from stepscope.derive.replay.nodes import Graph
+    from stepscope.derive.replay.replayed import Gain, Identity
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_time.device_sets import DeviceSets
+    from stepscope.derive.step_time.host_classes import HostClasses
+
+_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
+#: Owner of the time of copies → their kind of activity.
+_COPIES: Final = {
+    owner: _KINDS.index(kind)
+    for owner, kind in (("copy_in", "h2d"), ("copy_out", "d2h"))
+}
+_EXCHANGE: Final = _KINDS.index("collective")
+#: The share of the critical path after a change in which a thread may be silent.
+_SILENT_PERCENT: Final = 10.0
+#: Fewer windows have no interval of their mean.
+_FEW: Final = 3
+
+
+class HostReplay(Frozen, frozen=True):
+    """The graph of one host, and what changes of it are worked out from.
+
+    Attributes:
+        recorded: The graph and what was recorded beside it.
+        identity: How well a replay without a change repeats the recording.
+        host_states: What threads claim; Unavailable without names.
+    """
+
+    recorded: Recorded
+    identity: Identity
+    host_states: HostStates | Unavailable
+
+    @property
+    def graph(self) -> Graph:
+        """Return the graph."""
+        return self.recorded.graph
+
+    def edits(self, changes: Iterable[Change], device: int | None) -> tuple[Edits, ...]:
+        """Return what some changes do to the graph."""
+        return tuple(edits_of(change, self.recorded, device) for change in changes)
+
+    def gains(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
+        """Return what changes gain together, where they do least and most."""
+        least, most = [one.least for one in edits], [one.most for one in edits]
+        first = self._gain(least)
+        same = all(a is b for a, b in zip(least, most, strict=True))
+        return first, first if same else self._gain(most)
+
+    def _gain(self, edits: list[Edit]) -> Gain:
+        if len(edits) == 1:
+            return gain_of(self.graph, edits[0])
+        return joint_gain(self.graph, edits)
+
+    def _can_tell(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
+        """Return whether what holds the step back afterwards is known."""
+        if not all(one.can_be_told for one in gains):
+            return False
+        if not any(one.device for one in edits):
+            return True
+        whole = joint(self.graph, [one.most for one in edits])
+        silent = silent_share(self.graph, whole, self._silences())
+        return 100 * silent <= _SILENT_PERCENT
+
+    def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
+        """Return the share of owners in the path once changes are made, in percent."""
+        return path_owners(
+            self.graph,
+            joint(self.graph, [one.most for one in edits]),
+            account=self.recorded.account,
+            host_states=self.host_states,
+            device_sets=self.recorded.device_sets,
+            silences=self._silences(),
+        )
+
+    def _silences(self) -> Silences:
+        found = self.recorded
+        return Silences(self.graph, found.host_classes, found.device_busy)
+
+    def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
+        """Return the range of gains in ms per step that the windows support."""
+        low, high = _spread(gains[0])
+        if gains[1] is not gains[0]:
+            high = _spread(gains[1])[1]
+        return low, high
+
+    def promise(
+        self,
+        edits: Sequence[Edits],
+        limits: Limits | None,
+        bound: Saving | None,
+    ) -> Saving | None:
+        """Return what changes gain as a promise about the mean step.
+
+        Args:
+            limits: The time in the mean of all steps that they are about, and that
+                step; None takes the replayed steps for all.
+            bound: What the account lets them gain; None for no limit.
+
+        Returns:
+            None where the replay cannot tell.
+        """
+        gains = self.gains(edits)
+        scale = _scale(edits, None if limits is None else limits.effect_ms, bound)
+        if scale is None or not self._can_tell(edits, gains):
+            return None
+        low, high = (one * scale for one in self.spread_ms(gains))
+        if bound is not None:
+            high = min(high, bound.high)
+            if any(one.partly for one in edits):
+                low = min(low, bound.low)
+        return Saving(
+            low=low,
+            high=high,
+            basis="replay",
+            identity_error_percent=self.identity.median_error_percent,
+        ).within(_with_floor(limits, gains[1]))
+
+
+class ReplaySignals(Frozen, frozen=True):
+    """The replays of a profile.
+
+    Attributes:
+        hosts: Host → its replay, or why there is none.
+    """
+
+    hosts: Mapping[str, HostReplay | Unavailable]
+
+    def reason(self, label: str) -> Unavailable | None:
+        """Return why no gain on a device or host can be told; None where it can.
+
+        Args:
+            label: `host:device`, or the host.
+        """
+        found = self.hosts.get(self.host_of(label), NO_STEPS)
+        return found if isinstance(found, Unavailable) else found.identity.why_not
+
+    def saving(
+        self,
+        changes: Sequence[Change],
+        label: str,
+        *,
+        limits: Limits | None = None,
+        bound: Saving | None = None,
+    ) -> Saving | None:
+        """Return what a step gains if some changes are made together.
+
+        Args:
+            limits: The time in a mean step that they are about, and that step. The
+                replayed steps are a sample, which may hold more or less of that time:
+                what is gained of the time in the sample is gained of this. None takes
+                the sample for the whole.
+            bound: What the account lets them gain; None for no limit.
+
+        Returns:
+            None where the replay cannot tell.
+        """
+        found = self.usable(label)
+        if found is None or not changes:
+            return None
+        edits = found.edits(changes, self.device_of(label))
+        return found.promise(edits, limits, bound)
+
+    def together(
+        self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
+    ) -> Saving | None:
+        """Return what a step gains if several findings on one host are mended.
+
+        It is the part of what each of them promises by itself that the replay gains
+        together of what it gains one by one.
+
+        Returns:
+            None where the replay cannot tell.
+        """
+        found = self.usable(findings[0][1])
+        if found is None:
+            return None
+        edits = [
+            found.edits(changes, self.device_of(label))
+            for changes, label, _ in findings
+        ]
+        singles = [found.gains(one) for one in edits]
+        whole = found.gains([one for each in edits for one in each])
+        if not all(one.can_be_told for one in whole):
+            return None
+        promised = [saving for _, _, saving in findings]
+        low, high = (
+            _part(together, alone) * sum(most)
+            for together, alone, most in (
+                (
+                    whole[0].low_ps,
+                    [one[0].low_ps for one in singles],
+                    [one.low for one in promised],
+                ),
+                (
+                    whole[1].high_ps,
+                    [one[1].high_ps for one in singles],
+                    [one.high for one in promised],
+                ),
+            )
+        )
+        return Saving(
+            low=max(low, *(one.low for one in promised)),
+            high=max(high, *(one.high for one in promised)),
+            basis="replay",
+            identity_error_percent=found.identity.median_error_percent,
+            open_above=any(one.open_above for one in promised),
+        ).within(_with_floor(limits, whole[1]))
+
+    def next_bottleneck(
+        self, changes: Sequence[Change], label: str
+    ) -> tuple[str, float] | None:
+        """Return the owner with most time on the critical path after some changes.
+
+        The recording's own work is left out: it goes with the recording.
+
+        Returns:
+            The owner and its share of the path in percent; None where the replay
+            cannot tell.
+        """
+        found = self.usable(label)
+        if found is None:
+            return None
+        edits = found.edits(changes, self.device_of(label))
+        owners = found.path_owners(edits)
+        return next((it for it in owners.items() if it[0] != "profiler"), None)
+
+    def usable(self, label: str) -> HostReplay | None:
+        """Return the replay of a device's host; None where it cannot be trusted."""
+        found = self.hosts.get(self.host_of(label))
+        if found is None or isinstance(found, Unavailable):
+            return None
+        return found if found.identity.stands else None
+
+    def host_of(self, label: str) -> str:
+        """Return the host of a device, or the host that is named."""
+        return label if label in self.hosts else label.rpartition(":")[0]
+
+    def device_of(self, label: str) -> int | None:
+        """Return the ordinal of a device; None for a host."""
+        return None if label in self.hosts else int(label.rpartition(":")[2])
+
+
+def _scale(
+    edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
+) -> float | None:
+    """Return what the gain in the sample is multiplied by; None where it holds none."""
+    scales = []
+    for compared, whole in (
+        ("effect", effect_ms),
+        ("bound", None if bound is None else bound.high),
+    ):
+        mine = [one for one in edits if one.compared == compared]
+        own = [one.effect_ms for one in mine if one.effect_ms is not None]
+        meant = sum(own) if own else whole
+        if not mine or meant is None:
+            continue
+        claimed = sum(one.claimed_ms for one in mine)
+        if claimed <= 0:
+            return None
+        scales.append(meant / claimed)
+    return scales[0] if scales else 1.0
+
+
+def _with_floor(limits: Limits | None, gain: Gain) -> Limits:
+    """Return limits with the work that the busiest track has left after a change.
+
+    Where the mean step is shorter than the replayed ones, so is that work.
+    """
+    period_ms = gain.period_ps / PS_PER_MS
+    effect_ms, step_ms, floor_ms = (
+        (None, None, 0.0)
+        if limits is None
+        else (limits.effect_ms, limits.step_ms, limits.floor_ms)
+    )
+    step_ms = period_ms if step_ms is None else step_ms
+    part = min(step_ms / period_ms, 1.0) if period_ms else 0.0
+    left_ms = gain.floor_ps / PS_PER_MS * part
+    return Limits(effect_ms, step_ms, max(left_ms, floor_ms))
+
+
+def _part(together: float, alone: Sequence[float]) -> float:
+    whole = sum(alone)
+    return min(together / whole, 1.0) if whole > 0 else 0.0
+
+
+def _spread(gain: Gain) -> tuple[float, float]:
+    """Return the range of a gain in ms per step, as far as the windows support it.
+
+    Other steps may gain less: the low end is that of the 95 % interval of the mean, by
+    the resampling that verdicts rest on. Its high end is no gain.
+    """
+    low = gain.low_ps
+    if len(gain.by_window_ps[0]) >= _FEW:
+        # Relative to the mean of each way, for limits may have cut it.
+        ends = [
+            mean_interval_ms(it.tolist())[0] * PS_PER_MS / mean
+            for it in gain.by_window_ps
+            for mean in [float(it.mean())]
+            if mean > 0
+        ]
+        low = min([low, *(low * end for end in ends)])
+    return max(low, 0.0) / PS_PER_MS, gain.high_ps / PS_PER_MS
+
+
+def host_replay(
+    *,
+    step_graph: Graph,
+    replay_check: Identity,
+    account: Account,
+    host_classes: HostClasses,
+    tracks: pl.DataFrame,
+    device_activity: pl.DataFrame | Unavailable,
+    activity_classes: ActivityClasses | Unavailable,
+    device_sets: DeviceSets | Unavailable,
+    idle_topics: IdleTopics | Unavailable,
+    host_states: HostStates | Unavailable,
+) -> HostReplay:
+    """Take the graph of one host, and what its replays are worked out from."""
+    class_of = np.empty(0, np.int32)
+    copies, exchanges = {}, np.empty(0, np.bool_)
+    if not isinstance(activity_classes, Unavailable) and not isinstance(
+        device_activity, Unavailable
+    ):
+        class_of = activity_classes.code
+        kinds = codes(device_activity, "kind")
+        copies = {owner: kinds == code for owner, code in _COPIES.items()}
+        exchanges = kinds == _EXCHANGE
+    topics = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
+    recorded = Recorded(
+        step_graph,
+        account,
+        host_classes,
+        device_sets,
+        tracks,
+        class_of,
+        copies,
+        exchanges,
+        {one.device: one.spans for one in topics},
+    )
+    return HostReplay(recorded, replay_check, host_states)
+
+
+@of_run
+def replay_signals(*, host_replay: OfHosts[HostReplay]) -> ReplaySignals:
+    """Build the graph of every host and replay it without a change."""
+    return ReplaySignals(host_replay)

@@ -1,0 +1,194 @@
+"""Which steps are much slower than the usual one, and on what they spend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stepscope.derive.facts.evidence import SHOWN, Evidence, Fact, Part
+from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.derive.facts.hosts.function_ways import RareFunctions
+    from stepscope.derive.facts.step_shares import StepShares
+    from stepscope.thresholds import Thresholds
+
+#: Name of the fact how much of the time slow steps hold.
+HELD_BY_SLOW: Final = "held_by_slow_steps"
+#: A step this many median absolute deviations above the median is slow.
+_DEVIATIONS: Final = 5
+#: Longest period that is looked for, in steps.
+_LONGEST: Final = 200
+#: A period is seen from so many slow steps on.
+_OFTEN: Final = 3
+#: The slow steps of a period hold at least this part of what all slow steps take more:
+#: of a few by chance three may stand in a row, so that there nearly all must.
+_MOST: Final = 0.6
+_NEARLY_ALL: Final = 0.9
+_MANY: Final = 5
+#: Names are told of an owner whose time lies mostly in the slow steps: in the others it
+#: has at most this part of what it has there.
+_ELSEWHERE: Final = 0.2
+
+
+class Period(NamedTuple):
+    """Steps that are slow in a fixed rhythm.
+
+    Attributes:
+        every: Every how many steps one is slow.
+        slow: By judged step, whether it is one of them.
+    """
+
+    every: int
+    slow: NDArray[np.bool_]
+
+
+def slow_steps(shares: StepShares, thresholds: Thresholds) -> NDArray[np.bool_]:
+    """Return which steps are slow: by deviation and by ratio."""
+    length = np.array(shares.window_ps, np.float64)
+    median = float(np.median(length))
+    deviation = float(np.median(np.abs(length - median)))
+    found: NDArray[np.bool_] = (length > median + _DEVIATIONS * deviation) & (
+        length > thresholds.outlier_ratio.value * median
+    )
+    return found
+
+
+def longest_period(steps: int) -> int:
+    """Return the longest rhythm that so many steps can show."""
+    return min(_LONGEST, steps // _OFTEN)
+
+
+def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
+    """Return the shortest rhythm in which all steps are slow that should be.
+
+    Args:
+        slow: By judged step, whether it is slow.
+    """
+    count = len(slow)
+    number = np.array(shares.numbers or range(count), np.int64)
+    length = np.array(shares.window_ps, np.float64)
+    more = np.where(slow, length - np.median(length), 0.0)
+    for every in range(2, longest_period(count) + 1):
+        for phase in np.unique(number[slow] % every).tolist():
+            mine = number % every == phase
+            if mine.sum() < _OFTEN or not slow[mine].all():
+                continue
+            least = _MOST if mine.sum() >= _MANY else _NEARLY_ALL
+            if more[mine].sum() >= least * more.sum():
+                return Period(every, mine)
+    return None
+
+
+def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
+    """Return what the slow steps take more than a usual one, by owner.
+
+    Where an owner takes less than usual, the others are reduced in proportion: the
+    parts of a step add up to what the whole step takes more.
+    """
+    usual = ~slow
+    length = np.array(shares.window_ps, np.int64)
+    more = np.where(slow, np.maximum(length - int(np.median(length[usual])), 0), 0)
+    by_owner = {}
+    for owner in (*BUSY_OWNERS, *IDLE_OWNERS):
+        times = np.array(shares.times(owner), np.float64)
+        if times.any():
+            by_owner[owner] = np.maximum(times - np.median(times[usual]), 0.0)
+    total = np.sum(list(by_owner.values()), axis=0)
+    parts = {
+        owner: np.where(total > 0, more * times / np.maximum(total, 1), 0)
+        for owner, times in by_owner.items()
+    }
+    return StepSeries(
+        step_source=shares.step_source,
+        step_confidence=shares.step_confidence,
+        closed=shares.closed,
+        window_ps=shares.window_ps,
+        parts_ps={
+            owner: tuple(np.where(slow, times, 0).astype(np.int64).tolist())
+            for owner, times in parts.items()
+        },
+    )
+
+
+def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
+    """Return the share of all steps' time that the slow steps hold."""
+    length = np.array(shares.window_ps, np.float64)
+    share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
+    return Fact(name=HELD_BY_SLOW, value=share, unit="percent")
+
+
+def rare_function(
+    slow: NDArray[np.bool_], series: StepSeries, rarely: RareFunctions | None
+) -> Part | None:
+    """Return the function that the slow steps alone call; None without one.
+
+    Args:
+        slow: By judged step, whether it is slow.
+        rarely: The functions that ran on the host; None where none were recorded.
+    """
+    if rarely is None or not slow.any():
+        return None
+    return rarely.of(slow, sum(series.effect_ps))
+
+
+def named(
+    shares: StepShares,
+    slow: NDArray[np.bool_],
+    owner: str | None,
+    function: Part | None,
+) -> tuple[Part, ...]:
+    """Return what the slow steps do that the others do not.
+
+    A function that they alone call stands first; then the names of an owner's time,
+    where it lies mostly in the slow steps.
+
+    Args:
+        slow: By judged step, whether it is slow.
+        owner: The owner of most of what they take more; None for none.
+        function: From `rare_function`.
+    """
+    if not slow.any():
+        return ()
+    return (*((function,) if function else ()), *_parts(shares, slow, owner))
+
+
+def _parts(
+    shares: StepShares, slow: NDArray[np.bool_], owner: str | None
+) -> tuple[Part, ...]:
+    if owner is None:
+        return ()
+    times = np.array(shares.times(owner), np.float64)
+    inside = float(times[slow].mean())
+    if not inside or float(times[~slow].mean()) > _ELSEWHERE * inside:
+        return ()
+    # The loop around all steps makes none of them slow, nor does a smaller part.
+    parts = tuple(part for part in shares.parts(owner) if not part.loop)
+    first = next(iter(parts), None)
+    named = first is not None and first.function is not None
+    if named and 2 * parts[0].share_percent >= shares.percent(owner):
+        return parts
+    return tuple(part for part in parts if part.function is None)
+
+
+def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...]:
+    """Return the longest of the slow steps."""
+    length = np.array(shares.window_ps, np.int64)
+    chosen = np.flatnonzero(slow)
+    longest = chosen[np.argsort(-length[chosen], kind="stable")][:SHOWN]
+    return tuple(
+        Evidence(
+            host=shares.host,
+            device=shares.device,
+            track=None,
+            start_ps=shares.bounds[at][0],
+            end_ps=shares.bounds[at][1],
+            ops=(f"step {shares.numbers[at]}",) if shares.numbers else (),
+        )
+        for at in longest.tolist()
+        if shares.bounds
+    )

@@ -1,0 +1,521 @@
+"""The account of a step's time, as rules read it: owners by judged step, and names."""
+
+from __future__ import annotations
+
+from operator import add, sub
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.account.topics import TOPICS
+from stepscope.derive.columns.arrays import ints
+from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest
+from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.judging.effect_status import StepSeries
+from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
+from stepscope.derive.names.system_calls import SYSTEM_CALLS
+from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS, PLACES
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.trace.reading.nullable import filled
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.account.parts import AccountParts
+    from stepscope.derive.account.topics import IdleTopics
+    from stepscope.derive.device.launch_facts import LaunchFacts
+    from stepscope.derive.run_derivation import OfHosts
+    from stepscope.derive.step_windows.windows import Windows
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.trace.model import TraceData
+
+_SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
+#: A stretch of less than this share of the longest one shows nothing more.
+_WORTH_A_LOOK: Final = 0.01
+_NO_WINDOW: Final = Unavailable(
+    code="NO_STEPS",
+    reason="The recording holds no window.",
+    remedy="Record a window in which the program runs.",
+)
+
+
+class NamedTime(Frozen, frozen=True):
+    """A part of an owner's time, by name.
+
+    Attributes:
+        place: "inside" or "between".
+        name: What ran or was waited for; None where nobody named it.
+        detail: What most of it is, beside the name; None for nothing.
+        function: The function, where the name is one.
+        loop: Whether the function runs around steps: it is none of their work.
+    """
+
+    owner: str
+    place: str
+    name: str | None
+    detail: str | None = None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    loop: bool = False
+    time_ps: int = 0
+
+
+class StepShares(Frozen, frozen=True):
+    """The account of one device, or of a host without one, over its judged steps.
+
+    Attributes:
+        device: Ordinal of the device; None for the step threads of a run without
+            devices.
+        step_source: Where the steps come from; None where the whole profile is one
+            window.
+        step_confidence: 0 to 1; 0 without steps.
+        closed: Whether each judged window ends where the next step starts.
+        window_ps: Length of each judged window.
+        inside_ps: Owner → its time in each window, while a step's own work goes on.
+            Topics stand beside the owners whose time they are parts of.
+        between_ps: Owner of idle time, or topic → its time in each window between the
+            steps.
+        missing: Owner or topic → why its time is unknown.
+        working_ps: Time in which the device computed or copied by itself; it decides
+            which device is judged.
+        names: The parts of the idle owners, and of the topics, by name, most time
+            first.
+        callers: Functions of the program that call most of an idle owner's time at a
+            place.
+        gaps: Number of stretches that end with a late launch.
+        clock_error_ps: How far the clocks of host and device differ.
+        lost_ps: Device time that lost records may stand for.
+        ranges: (owner or topic, place) → its longest stretches in all judged windows.
+        numbers: Number of the step of each window; empty where steps have none.
+        held: (topic, owner, place) → what of the owner's time is the topic's, in all
+            judged windows.
+    """
+
+    host: str
+    device: int | None
+    step_source: str | None
+    step_confidence: float
+    closed: bool
+    window_ps: tuple[int, ...]
+    inside_ps: dict[str, tuple[int, ...]]
+    between_ps: dict[str, tuple[int, ...]]
+    missing: dict[str, Unavailable]
+    working_ps: int
+    names: tuple[NamedTime, ...]
+    callers: tuple[NamedTime, ...]
+    gaps: int
+    clock_error_ps: int
+    lost_ps: int
+    ranges: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
+    numbers: tuple[int, ...] = ()
+    bounds: tuple[tuple[int, int], ...] = ()
+    held: Mapping[tuple[str, str, str], int] = {}
+
+    @property
+    def label(self) -> str:
+        """Return `host:device`, or the host where there is no device."""
+        return self.host if self.device is None else f"{self.host}:{self.device}"
+
+    @property
+    def total_ps(self) -> int:
+        """Return the length of all judged windows."""
+        return sum(self.window_ps)
+
+    @property
+    def clock_doubt_ps(self) -> int:
+        """Return the time that may be somebody else's because clocks differ.
+
+        Each stretch that ends with a late launch may be so much longer or shorter, and
+        where none was found there may be one in each window.
+        """
+        return self.clock_error_ps * max(self.gaps, len(self.window_ps))
+
+    def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
+        """Return the time of some owners in each window."""
+        found = [0] * len(self.window_ps)
+        for owner in owners:
+            for name, times in (
+                ("inside", self.inside_ps.get(owner)),
+                ("between", self.between_ps.get(owner)),
+            ):
+                if place in ("any", name) and times is not None:
+                    found = [*map(add, found, times)]
+        return tuple(found)
+
+    def percent(self, *owners: str, place: str = "any") -> float:
+        """Return the share of some owners in the time of all judged windows."""
+        total = self.total_ps
+        places = (("inside", self.inside_ps), ("between", self.between_ps))
+        mine = sum(
+            sum(times.get(owner, ()))
+            for name, times in places
+            if place in ("any", name)
+            for owner in owners
+        )
+        return 100 * mine / total if total else 0.0
+
+    def held_percent(
+        self, owner: str, topics: Collection[str], *, place: str = "any"
+    ) -> float:
+        """Return what of an owner's time is that of some topics, in percent."""
+        total = self.total_ps
+        mine = sum(
+            time
+            for (topic, by, where), time in self.held.items()
+            if topic in topics and by == owner and place in ("any", where)
+        )
+        return 100 * mine / total if total else 0.0
+
+    def series(
+        self,
+        parts: Mapping[str, tuple[str, ...]],
+        *,
+        place: str = "any",
+        unknown_from: float,
+        clocks: bool = False,
+        lost: bool = False,
+    ) -> StepSeries:
+        """Return the effect that the time of some owners is.
+
+        Args:
+            parts: Cause → its owners.
+            unknown_from: Share of time without an owner, in percent, from which it is
+                doubted that nothing of it belongs to these owners. It is always
+                doubted where an owner's time is unknown.
+            clocks: Whether differing clocks of host and device move the effect.
+            lost: Whether lost records of the device raise the effect.
+        """
+        owners = [owner for found in parts.values() for owner in found]
+        unknown = sum(self.times("unexplained", place=place))
+        # Without a device none of the time can be a device's.
+        nowhere = BUSY_OWNERS if self.device is None else ()
+        blind = any(one in self.missing and one not in nowhere for one in owners)
+        dark = self.percent("unexplained", place=place) >= unknown_from
+        return StepSeries(
+            step_source=self.step_source,
+            step_confidence=self.step_confidence,
+            closed=self.closed,
+            window_ps=self.window_ps,
+            parts_ps={
+                cause: self.times(*found, place=place) for cause, found in parts.items()
+            },
+            unknown_ps=unknown if blind or dark else 0,
+            doubt_ps=self.clock_doubt_ps if clocks else 0,
+            excess_ps=self.lost_ps if lost else 0,
+        )
+
+    def named(self, *owners: str, place: str = "any") -> tuple[NamedTime, ...]:
+        """Return the parts of some owners by name, most time first."""
+        return tuple(
+            part
+            for part in self.names
+            if part.owner in owners and place in ("any", part.place)
+        )
+
+    def host_ops_lead(self) -> bool:
+        """Return whether the host's own work is mostly ops, not functions."""
+        work = self.named("host_compute")
+        functions = sum(part.time_ps for part in work if part.function is not None)
+        return 2 * functions <= sum(part.time_ps for part in work)
+
+    def system_calls_lead(self) -> bool:
+        """Return whether the host's own work is mostly calls of the system."""
+        work = self.named("host_compute")
+        calls = sum(
+            part.time_ps
+            for part in work
+            if part.file is None and _SYSTEM_CALL.match(part.function or "")
+        )
+        return 2 * calls > sum(part.time_ps for part in work)
+
+    def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
+        """Return the largest named parts of some owners."""
+        total = self.total_ps
+        merged: dict[tuple[str, str | None, str | None, int | None], int] = {}
+        for one in self.named(*owners, place=place):
+            if one.name is not None:
+                key = (one.name, one.function, one.file, one.line)
+                merged[key] = merged.get(key, 0) + one.time_ps
+        largest = sorted(merged.items(), key=lambda item: -item[1])[:SHOWN]
+        loops = {
+            (one.name, one.function, one.file, one.line)
+            for one in self.named(*owners, place=place)
+            if one.loop
+        }
+        # Most of a function is told only where it is most of all that is merged.
+        details = {
+            (one.name, one.function, one.file, one.line): one.detail
+            for one in self.named(*owners, place=place)
+            if one.name is not None
+            and 2 * one.time_ps >= merged[one.name, one.function, one.file, one.line]
+        }
+        return tuple(
+            Part(
+                name=key[0],
+                detail=details.get(key),
+                loop=key in loops,
+                function=key[1],
+                file=key[2],
+                line=key[3],
+                share_percent=100 * time / total,
+            )
+            for key, time in largest
+            if total
+        )
+
+    def caller(self, *owners: str, place: str = "any") -> Part | None:
+        """Return the program's function that calls most of some owners' time."""
+        called: dict[tuple[str, str | None, int | None], int] = {}
+        for one in self.callers:
+            if one.owner in owners and place in ("any", one.place) and one.function:
+                key = (one.function, one.file, one.line)
+                called[key] = called.get(key, 0) + one.time_ps
+        most = max(called.values(), default=0)
+        if not most or 2 * most < sum(self.times(*owners, place=place)):
+            return None
+        function, file, line = max(called, key=called.__getitem__)
+        return Part(
+            name=function,
+            function=function,
+            file=file,
+            line=line,
+            share_percent=100 * most / self.total_ps,
+        )
+
+    def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
+        """Return the longest stretches of some owners that are worth a look."""
+        found = [
+            (start, end, owner, where)
+            for (owner, where), stretches in self.ranges.items()
+            if owner in owners and place in ("any", where)
+            for start, end in stretches
+        ]
+        found.sort(key=lambda one: (one[0] - one[1], one[0]))
+        least = _WORTH_A_LOOK * max(
+            (end - start for start, end, *_ in found), default=0
+        )
+        found = [one for one in found if one[1] - one[0] >= least]
+        return tuple(
+            Evidence(
+                host=self.host,
+                device=self.device,
+                track=None,
+                start_ps=start,
+                end_ps=end,
+                ops=self._first_name(owner, where),
+            )
+            for start, end, owner, where in found[:SHOWN]
+        )
+
+    def _first_name(self, owner: str, place: str) -> tuple[str, ...]:
+        told = [part.name for part in self.named(owner, place=place) if part.name]
+        return tuple(told[:1])
+
+
+class AccountSignals(Frozen, frozen=True):
+    """The account of every device of every host, or of the hosts themselves.
+
+    Attributes:
+        shares: One per device, or per host without devices.
+    """
+
+    shares: tuple[StepShares, ...]
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether the work of a device could be looked at."""
+        return any(one.device is not None for one in self.shares)
+
+    def judged(self, *owners: str, place: str = "any") -> StepShares:
+        """Return the busiest device; else the host with most of an effect."""
+        return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
+
+    def labelled(self, label: str) -> StepShares:
+        """Return the account of a device, or host, by its label."""
+        return next(one for one in self.shares if one.label == label)
+
+    def ranked(self, *owners: str, place: str = "any") -> tuple[str, ...]:
+        """Return the labels: the judged one, then by their share of some owners."""
+        first = self.judged(*owners, place=place)
+        others = sorted(
+            (one for one in self.shares if one is not first),
+            key=lambda one: (-one.percent(*owners, place=place), one.label),
+        )
+        return (first.label, *(one.label for one in others))
+
+
+def step_shares(
+    *,
+    trace: TraceData,
+    account: Account,
+    account_parts: AccountParts | Unavailable,
+    idle_topics: IdleTopics | Unavailable,
+    launch_facts: LaunchFacts | Unavailable,
+    steps: Steps | Unavailable,
+    windows: Windows,
+) -> tuple[StepShares, ...]:
+    """Read the account of the measured windows of each device; an outlier counts."""
+    # An outlier is judged, too.
+    rows, between = map(windows.measured_of, (account.rows, account.between))
+    return tuple(
+        _shares_of_device(
+            trace.host,
+            device,
+            rows=rows,
+            between=between,
+            account=account,
+            parts=account_parts,
+            topics=idle_topics,
+            facts=launch_facts,
+            steps=steps,
+            windows=windows,
+        )
+        for device in rows["device"].unique().sort()
+    )
+
+
+@of_run
+def account_signals(
+    *, step_shares: OfHosts[tuple[StepShares, ...]]
+) -> AccountSignals | Unavailable:
+    """Read the account of the measured windows of every host."""
+    found = [one for each in known_hosts(step_shares).values() for one in each]
+    if not found:
+        return first_reason(step_shares) or _NO_WINDOW
+    return AccountSignals(tuple(found))
+
+
+def _shares_of_device(
+    host: str,
+    device: int | None,
+    *,
+    rows: pl.DataFrame,
+    between: pl.DataFrame,
+    account: Account,
+    parts: AccountParts | Unavailable,
+    topics: IdleTopics | Unavailable,
+    facts: LaunchFacts | Unavailable,
+    steps: Steps | Unavailable,
+    windows: Windows,
+) -> StepShares:
+    mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+    rows, between = rows.filter(mine), between.filter(mine)
+    out = _times(between, IDLE_OWNERS)
+    every = _times(rows, [owner.name for owner in OWNERS])
+    calls = None if isinstance(facts, Unavailable) or device is None else facts
+    (instants,) = (one for one in account.devices if one.device == device)
+    of_windows = windows.rows[rows["window"].to_list()]
+    starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
+    judged = Spans.from_events(starts, ends - starts)
+    idle = {owner: spans & judged for owner, spans in instants.idle.items()}
+    # What an owner that is not known would have is not explained.
+    idle["unexplained"] = Spans.union_of(
+        spans
+        for owner, spans in idle.items()
+        if owner == "unexplained" or owner in account.missing
+    )
+    done = {topic: spans & judged for topic, spans in _done(topics, device).items()}
+    placed = {
+        (name, place): part
+        for name, spans in (idle | done).items()
+        for place, part in (
+            ("inside", spans - instants.between),
+            ("between", spans & instants.between),
+        )
+    }
+    within = {
+        (topic, place): tuple(placed[topic, place].within(starts, ends).tolist())
+        for topic in done
+        for place in PLACES
+    }
+    return StepShares(
+        host=host,
+        device=device,
+        step_source=None if isinstance(steps, Unavailable) else steps.source,
+        step_confidence=0.0 if isinstance(steps, Unavailable) else steps.confidence,
+        closed=not windows.measured["open_end"].all(),
+        window_ps=tuple(rows["window_ps"].to_list()),
+        inside_ps={
+            owner: tuple(map(sub, times, out[owner])) if owner in out else times
+            for owner, times in every.items()
+        }
+        | {topic: within[topic, "inside"] for topic in done},
+        between_ps=out | {topic: within[topic, "between"] for topic in done},
+        missing=_missing(account, rows, topics),
+        working_ps=working_time_ps(rows),
+        names=_names(parts, device),
+        callers=_callers(parts, device),
+        gaps=0 if calls is None else len(idle["launch"]),
+        clock_error_ps=0 if calls is None else calls.clock_error_ps,
+        lost_ps=0 if calls is None else calls.lost_ps,
+        ranges={key: tuple(longest(spans)) for key, spans in placed.items() if spans},
+        numbers=_numbers(steps, of_windows["step_row"]),
+        bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
+        held={
+            (topic, owner, place): part.length_ps
+            for topic in done
+            for owner in idle
+            for place in PLACES
+            if (part := placed[topic, place] & placed[owner, place])
+        },
+    )
+
+
+def _missing(
+    account: Account, rows: pl.DataFrame, topics: IdleTopics | Unavailable
+) -> dict[str, Unavailable]:
+    """Return why the time of an owner or a topic is unknown."""
+    owners = {
+        owner: why
+        for owner, why in account.missing.items()
+        if rows[f"{owner}_ps"].null_count()
+    }
+    if isinstance(topics, Unavailable):
+        return owners | dict.fromkeys(TOPICS, topics)
+    return owners | topics.missing
+
+
+def _numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...]:
+    """Return the numbers of the steps of some windows; none where any has none."""
+    if isinstance(steps, Unavailable):
+        return ()
+    numbers = steps.rows["step"].gather(step_rows)
+    return () if numbers.null_count() else tuple(numbers.to_list())
+
+
+def _done(topics: IdleTopics | Unavailable, device: int | None) -> dict[str, Spans]:
+    if isinstance(topics, Unavailable):
+        return {}
+    return next((one.spans for one in topics.devices if one.device == device), {})
+
+
+def _times(rows: pl.DataFrame, owners: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    columns = {owner: rows[f"{owner}_ps"] for owner in owners}
+    return {owner: tuple(filled(it, 0).tolist()) for owner, it in columns.items()}
+
+
+def _names(
+    parts: AccountParts | Unavailable, device: int | None
+) -> tuple[NamedTime, ...]:
+    if isinstance(parts, Unavailable):
+        return ()
+    rows = pl.concat([parts.rows, parts.topics])
+    mine = rows.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
+    return tuple(NamedTime(**row) for row in mine.drop("device").iter_rows(named=True))
+
+
+def _callers(
+    parts: AccountParts | Unavailable, device: int | None
+) -> tuple[NamedTime, ...]:
+    if isinstance(parts, Unavailable):
+        return ()
+    mine = parts.callers.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
+    return tuple(
+        NamedTime(**row, name=row["function"])
+        for row in mine.drop("device").iter_rows(named=True)
+    )

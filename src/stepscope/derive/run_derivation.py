@@ -1,0 +1,97 @@
+"""Derivations of the whole run: what is worked out from the values of its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from stepscope.frozen import Frozen
+from stepscope.unavailable import Unavailable
+
+_Value = TypeVar("_Value")
+_Value_co = TypeVar("_Value_co", covariant=True)
+
+#: Host → its value, or why it has none.
+OfHosts: TypeAlias = Mapping[str, _Value | Unavailable]
+
+
+class RunDerivation(Frozen, Generic[_Value_co], frozen=True):
+    """A value that is derived from all hosts of a run.
+
+    Attributes:
+        function: A pure function of keyword-only parameters. Without `gather` each
+            parameter that names a table or a derivation of hosts holds their values by
+            host, one that names a derivation of the run its value, and `profile` the
+            run itself. With `gather` it is a derivation of each host.
+        gather: Makes one value of those that the function has by host.
+    """
+
+    function: Callable[..., Any]
+    gather: Callable[[OfHosts[Any]], _Value_co] | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name by which other derivations ask for it."""
+        return self.function.__name__
+
+
+def of_run(function: Callable[..., _Value]) -> RunDerivation[_Value]:
+    """Declare what a function derives from the values of all hosts."""
+    return RunDerivation(function)
+
+
+def of_each_host(
+    function: Callable[..., _Value | Unavailable | None],
+) -> RunDerivation[dict[str, _Value]]:
+    """Declare what a function derives of each host, by host; others are left out."""
+    return RunDerivation(function, known_hosts)
+
+
+def of_each_host_or_why(
+    function: Callable[..., _Value | Unavailable | None],
+) -> RunDerivation[dict[str, _Value] | Unavailable]:
+    """Declare the same; where no host has a value it is the first host's reason."""
+    return RunDerivation(function, lambda values: known_hosts(values) or _why(values))
+
+
+def of_each_device(
+    function: Callable[..., Mapping[int | None, _Value] | Unavailable],
+) -> RunDerivation[dict[str, _Value]]:
+    """Declare what a function derives of each device, by `host:device`.
+
+    A host without devices has the key None, and its name stands for it.
+    """
+    return RunDerivation(function, _by_device)
+
+
+def of_each_device_or_why(
+    function: Callable[..., Mapping[int | None, _Value] | Unavailable],
+) -> RunDerivation[dict[str, _Value] | Unavailable]:
+    """Declare the same; where no device has a value it is the first host's reason."""
+    return RunDerivation(function, lambda values: _by_device(values) or _why(values))
+
+
+def known_hosts(values: Mapping[str, _Value | Unavailable | None]) -> dict[str, _Value]:
+    """Return the values of the hosts that have one."""
+    return {
+        host: value
+        for host, value in values.items()
+        if value is not None and not isinstance(value, Unavailable)
+    }
+
+
+def first_reason(values: OfHosts[Any]) -> Unavailable | None:
+    """Return why the first host without a value has none; None where all have one."""
+    return next((it for it in values.values() if isinstance(it, Unavailable)), None)
+
+
+def _why(values: OfHosts[Any]) -> Unavailable | dict[str, Any]:
+    return first_reason(values) or {}
+
+
+def _by_device(values: OfHosts[Mapping[int | None, _Value]]) -> dict[str, _Value]:
+    return {
+        host if device is None else f"{host}:{device}": value
+        for host, devices in known_hosts(values).items()
+        for device, value in devices.items()
+    }

@@ -1,0 +1,332 @@
+"""The small grammars inside text stats: launch shapes and copies, parsed once per text.
+
+Each text is `key:value` pairs between blanks or newlines; the keys differ by vendor
+and year. What lies beyond the hardware is refused: one writer left such fields
+uninitialised.
+
+Definition: docs/formats/xplane.md#device-activity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.launch_shapes import (
+    MOST_GRID,
+    MOST_REGISTERS,
+    MOST_SHARED_BYTES,
+    MOST_THREADS,
+)
+from stepscope.formats.xplane.decoded.columns import distinct_handles
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
+from stepscope.trace.reading.activity_names import SOME_COPY, copy_kind
+from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import GEOMETRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+_PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
+_TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
+_MOST_BYTES: Final = 2**63 - 1
+#: Occupancies are distinguished to this part of a percent, so that rounding does not
+#: make a launch shape two.
+_OCCUPANCY_STEP: Final = 0.001
+
+
+class Geometry(NamedTuple):
+    """A launch shape with its resources; None is unknown.
+
+    Attributes:
+        refused: Names of the fields that held something impossible.
+    """
+
+    registers: int | None = None
+    static_shared: int | None = None
+    dynamic_shared: int | None = None
+    shared: int | None = None
+    block: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
+    occupancy: float | None = None
+    refused: tuple[str, ...] = ()
+
+
+class Copy(Frozen, frozen=True, eq=True):
+    """What the details of a copy or memset say; None is unknown."""
+
+    source: str | None = None
+    destination: str | None = None
+    device: int | None = None
+    size: int | None = None
+
+
+def parse_geometry(text: str) -> Geometry:
+    """Read `kernel_details` in any of its forms; an empty text knows nothing."""
+    pairs = dict(_PAIR.findall(text))
+    refused: list[str] = []
+
+    def number(key: str, *, most: int, name: str) -> int | None:
+        value = _integer(pairs.get(key))
+        if value is not None and not 0 <= value <= most:
+            refused.append(name)
+            return None
+        return value
+
+    registers = number("regs", most=MOST_REGISTERS, name="registers")
+    static = number("static_shared", most=MOST_SHARED_BYTES, name="shared memory")
+    dynamic = number("dynamic_shared", most=MOST_SHARED_BYTES, name="shared memory")
+    shared = number("shm", most=MOST_SHARED_BYTES, name="shared memory")
+    if static is not None and dynamic is not None:
+        shared = static + dynamic
+    # AMD's tracer writes 0 for what it does not know.
+    group = number("group_mem", most=MOST_SHARED_BYTES, name="shared memory")
+    block = _triple(pairs.get("block"), most=MOST_THREADS)
+    if block and math.prod(block) > MOST_THREADS:
+        block = ()
+    grid = _triple(pairs.get("grid"), most=MOST_GRID)
+    refused += [name for name, it in (("block", block), ("grid", grid)) if it == ()]
+    return Geometry(
+        registers=registers or None,
+        static_shared=static,
+        dynamic_shared=dynamic,
+        shared=shared if shared is not None else group or None,
+        block=block or None,
+        grid=grid or None,
+        occupancy=_occupancy(pairs, refused),
+        refused=tuple(refused),
+    )
+
+
+def parse_copy(text: str) -> Copy:
+    """Read `memcpy_details` or the details of a memset in any of their forms."""
+    pairs = dict(_PAIR.findall(text))
+    size = _integer(pairs.get("size", pairs.get("num_bytes")))
+    if size is not None and not 0 <= size <= _MOST_BYTES:
+        size = None
+    # AMD's tracer writes kind "Unknown" and size 0 where it knows neither.
+    if size == 0 and pairs.get("kind", "").lower() == "unknown":
+        size = None
+    return Copy(
+        source=pairs.get("kind_src"),
+        destination=pairs.get("kind_dst"),
+        device=_integer(pairs.get("dest")),
+        size=size,
+    )
+
+
+def _integer(text: str | None) -> int | None:
+    # Digits are counted before the conversion: int() of a long text is quadratic.
+    if text is None or len(text) > 20:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] | None:
+    """Three sizes; an empty tuple where one is impossible, None where not recorded."""
+    if text is None:
+        return None
+    found = _TRIPLE.match(text) if len(text) <= 64 else None
+    if found is None:
+        return ()
+    x, y, z = (int(part) for part in found.groups())
+    return (x, y, z) if all(1 <= part <= most for part in (x, y, z)) else ()
+
+
+def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
+    """Return the occupancy in percent, None where the details hold 0 ("not available").
+
+    Definition: docs/formats/xplane.md#device-activity.
+    """
+    text = pairs.get("occ_pct")
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not 0.0 <= value <= 100.0:
+        refused.append("occupancy")
+        return None
+    return value or None
+
+
+def geometries_of(
+    details: NDArray[np.int32],
+    occupancy: NDArray[np.float64] | None,
+    strings: Sequence[str],
+) -> tuple[NDArray[np.int32], pl.DataFrame, dict[str, int]]:
+    """Number the launch shapes of some kernels.
+
+    Args:
+        details: Number of each kernel's details, -1 where it has none.
+        occupancy: Each kernel's own stat, 0 where it has none; it counts where the
+            details do not hold it.
+        strings: Number → text.
+
+    Returns:
+        Row of the table by kernel (-1: none), the table, and how many kernels had
+        each field refused as impossible.
+    """
+    texts = distinct_handles(details, len(strings))
+    parsed = {int(text): parse_geometry(strings[text]) for text in texts.tolist()}
+    refused = _refused(details, parsed, len(strings))
+    table: dict[Geometry, int] = {}
+    row_of = np.full(len(strings), -1, dtype=np.int32)
+    for text, geometry in parsed.items():
+        if any(part is not None for part in geometry[:-1]):
+            plain = geometry._replace(refused=())
+            row_of[text] = table.setdefault(plain, len(table))
+    rows = by_row(row_of, details, none=-1)
+    if occupancy is not None:
+        rows = _with_occupancy(rows, occupancy, table)
+    return rows, _frame(list(table)), refused
+
+
+def _with_occupancy(
+    rows: NDArray[np.int32],
+    occupancy: NDArray[np.float64],
+    table: dict[Geometry, int],
+) -> NDArray[np.int32]:
+    """Distinguish shapes by the occupancy recorded beside their details."""
+    shapes = list(table)
+    silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
+    apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
+    apart &= by_row(silent, rows, none=False)
+    if not apart.any():
+        return rows
+    steps = np.rint(occupancy[apart] / _OCCUPANCY_STEP).astype(np.int64)
+    pairs, inverse = np.unique(
+        np.stack([rows[apart].astype(np.int64), steps]), axis=1, return_inverse=True
+    )
+    numbers = [
+        table.setdefault(
+            shapes[shape]._replace(occupancy=step * _OCCUPANCY_STEP), len(table)
+        )
+        for shape, step in pairs.T.tolist()
+    ]
+    result = rows.copy()
+    result[apart] = np.array(numbers, dtype=np.int32)[inverse.reshape(-1)]
+    return result
+
+
+def _refused(
+    details: NDArray[np.int32], parsed: dict[int, Geometry], table_size: int
+) -> dict[str, int]:
+    odd = {text: it.refused for text, it in parsed.items() if it.refused}
+    if not odd:
+        return {}
+    kernels = np.bincount(details[details >= 0], minlength=table_size)
+    counts: Counter[str] = Counter()
+    for text, fields in odd.items():
+        for field in set(fields):
+            counts[field] += int(kernels[text])
+    return dict(counts)
+
+
+def _frame(shapes: Sequence[Geometry]) -> pl.DataFrame:
+    columns: dict[str, list[int | float | None]] = {
+        "registers": [it.registers for it in shapes],
+        "static_shared_memory_bytes": [it.static_shared for it in shapes],
+        "dynamic_shared_memory_bytes": [it.dynamic_shared for it in shapes],
+        "shared_memory_bytes": [it.shared for it in shapes],
+        "occupancy_percent": [it.occupancy for it in shapes],
+    }
+    for at, axis in enumerate("xyz"):
+        columns[f"block_{axis}"] = [it.block and it.block[at] for it in shapes]
+        columns[f"grid_{axis}"] = [it.grid and it.grid[at] for it in shapes]
+    dtypes = GEOMETRIES.dtypes()
+    return pl.DataFrame(
+        {name: columns[name] for name in dtypes}, schema=dtypes, strict=True
+    )
+
+
+class CopyTable:
+    """The details of some events' copies, by the number of their text.
+
+    Args:
+        handles: Number of each event's details, -1 where it has none; None where no
+            event has any.
+        strings: Number → text.
+    """
+
+    def __init__(
+        self, handles: NDArray[np.int32] | None, strings: Sequence[str]
+    ) -> None:
+        self._handles = handles
+        self._table = len(strings) + 1
+        distinct = (
+            [] if handles is None else distinct_handles(handles, len(strings)).tolist()
+        )
+        self._copies = {text: parse_copy(strings[text]) for text in distinct}
+
+    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+        """Return bytes by event and where they are known; None where none are."""
+        if self._handles is None or not self._copies:
+            return None
+        size = np.zeros(self._table, np.int64)
+        known = np.zeros(self._table, np.bool_)
+        for text, copy in self._copies.items():
+            if copy.size is not None:
+                size[text], known[text] = copy.size, True
+        return (
+            by_row(size, self._handles, none=0),
+            by_row(known, self._handles, none=False),
+        )
+
+    def resolve(
+        self,
+        code: NDArray[np.uint8],
+        *,
+        codes: Mapping[str, int],
+        track: NDArray[np.int32],
+        device: NDArray[np.int64],
+        fallback: NDArray[np.uint8],
+    ) -> int:
+        """Settle in `code` what names leave open, and count what stays unsettled.
+
+        A local copy whose destination is another device goes between devices. A copy
+        without a direction takes that of its kinds of memory, else that of its
+        stream, else it counts as local.
+
+        Args:
+            code: Kind of each event, changed in place.
+            codes: Kind → code.
+            track: Row of the next two, by event.
+            device: Ordinal by track.
+            fallback: Code of the one kind of copy that a track's name lists.
+        """
+        some = code == codes[SOME_COPY]
+        rows = np.flatnonzero(some | (code == codes["local_copy"]))
+        if not len(rows):
+            return 0
+        kind = np.full(self._table, codes[SOME_COPY], np.uint8)
+        destination = np.full(self._table, -1, np.int64)
+        for text, copy in self._copies.items():
+            found = copy_kind(copy.source, copy.destination)
+            kind[text] = codes[found or SOME_COPY]
+            if copy.device is not None:
+                destination[text] = copy.device
+        given = np.full(len(rows), -1) if self._handles is None else self._handles[rows]
+        local, open_rows = codes["local_copy"], some[rows]
+        settled = np.where(open_rows, kind[given], code[rows])
+        settled = np.where(settled == codes[SOME_COPY], fallback[track[rows]], settled)
+        undirected = settled == codes[SOME_COPY]
+        settled[undirected] = local
+        elsewhere = (destination[given] >= 0) & (
+            destination[given] != device[track[rows]]
+        )
+        settled[(settled == local) & elsewhere] = codes["p2p_copy"]
+        code[rows] = settled
+        return int(undirected.sum())

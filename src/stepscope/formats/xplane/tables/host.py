@@ -1,0 +1,236 @@
+"""Tables of the host: launches, calls of input pipelines, and allocations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
+from stepscope.formats.torch_allocations import allocation_rows
+from stepscope.formats.xplane.decoded.tracks import integer
+from stepscope.remedies import Remedy
+from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import ALLOCATIONS
+from stepscope.unavailable import Unavailable
+from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.formats.xplane.decoded.columns import Texts, Values
+    from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.formats.xplane.tables.programs import ProgramRuns
+
+_NO_DEVICE: Final = Unavailable(
+    code="NO_DEVICE_PLANE",
+    reason="The profile holds no device, so nothing was launched on one.",
+    remedy="Run on a machine with a GPU or TPU to see launches.",
+)
+_NO_CALLS: Final = Unavailable(
+    code="NOT_RECORDED",
+    reason="No host event carries a correlation id, so launch calls are unknown.",
+    remedy=Remedy.RECORD_LAUNCHES,
+)
+_BEGINNING: Final = "Iterator::"
+_NO_ITERATORS: Final = Unavailable(
+    code="NO_TFDATA_EVENTS",
+    reason="The profile holds no Iterator event and no call of a DataLoader.",
+    remedy=Remedy.RECORD_PIPELINE,
+)
+_NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
+#: Column → stat that holds the number.
+_BYTES: Final = {
+    "allocated_bytes": "allocation_bytes",
+    "requested_bytes": "requested_bytes",
+    "heap_bytes": "bytes_allocated",
+    "stack_bytes": "bytes_reserved",
+    "free_bytes": "bytes_available",
+    "peak_bytes": "peak_bytes_in_use",
+}
+_TEXTS: Final = {"op": "tf_op", "region": "region_type", "shape": "shape"}
+_KEYS: Final = (
+    *_BYTES.values(),
+    *_TEXTS.values(),
+    "allocator_name",
+    "index_on_host",
+    "device_ordinal",
+    "addr",
+    "data_type",
+    "group_id",
+    "fragmentation",
+)
+#: How PyTorch calls a report, and the numbers in it.
+_TORCH_NAME: Final = "[memory]"
+_TORCH_ADDRESS: Final = "Addr"
+_TORCH_NUMBERS: Final = {
+    "Bytes": "bytes",
+    "Device Type": "device_type",
+    "Device Id": "device",
+    "Total Allocated": "allocated",
+    "Total Reserved": "reserved",
+}
+_NO_ALLOCATIONS: Final = Unavailable(
+    code="NO_ALLOCATOR_EVENTS",
+    reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
+    remedy=Remedy.RECORD_ALLOCATIONS,
+)
+
+
+def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavailable:
+    """List launch calls in the order of `events`, found by their id, never by name."""
+    rows, values = recording.host_values("correlation_id")
+    number, present = values.integers()
+    if not present.all():
+        rows, number = rows[present], number[present]
+    if not len(rows):
+        number = np.argsort(runs.call, kind="stable")
+        rows = runs.call[number]
+    if not len(rows):
+        return _absent(recording)
+    line = recording.timeline
+    track = line.track[rows]
+    columns: dict[str, NDArray[np.generic] | pl.Series] = {
+        "event": rows.astype(np.int32),
+        "track": track,
+        "type": line.type[rows],
+        "start_ps": line.start_ps[rows],
+        "dur_ps": line.dur_ps[rows],
+        "correlation": number,
+    }
+    processes = [it.role.process for it in recording.tracks]
+    if any(it is not None for it in processes):
+        process = pl.Series("process", processes, dtype=pl.Int64)
+        columns["process"] = process.gather(track)
+    else:
+        unknown = pl.Series("process", [None], dtype=pl.Int64)
+        columns["process"] = unknown.new_from_index(0, len(rows))
+    return pl.DataFrame(columns)
+
+
+def _absent(recording: Recording) -> Unavailable:
+    if not recording.activity_tracks:
+        return or_lost(_NO_DEVICE, recording.damaged_at)
+    return or_lost(_NO_CALLS, recording.damaged_at)
+
+
+def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Return every call of every iterator, in the order of `events`."""
+    rows = recording.host_rows(
+        lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
+    )
+    if not len(rows):
+        return or_lost(_NO_ITERATORS, recording.damaged_at)
+    stats = recording.values_at(["id", "parent_id"], rows)
+    line = recording.timeline
+    types = line.type[rows]
+    names = recording.type_names
+    distinct, inverse = np.unique(types, return_inverse=True)
+    long_names = pl.Series([names[it] for it in distinct.tolist()], dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "track": line.track[rows],
+            "start_ps": line.start_ps[rows],
+            "dur_ps": line.dur_ps[rows],
+            "long_name": long_names.gather(inverse),
+            "id": nullable("id", *stats["id"].integers()),
+            "parent_id": nullable("parent_id", *stats["parent_id"].integers()),
+        }
+    )
+
+
+def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Return every allocation and deallocation in order of time, ties in file order."""
+    rows = recording.host_rows(lambda name: name in _NAMES)
+    if not len(rows):
+        return _torch_allocations(recording)
+    rows = _in_time(recording, rows)
+    stats, texts = recording.values_at(_KEYS, rows), recording.texts()
+    numbers = {
+        column: nullable(column, *stats[key].integers())
+        for column, key in (
+            *_BYTES.items(),
+            ("dtype", "data_type"),
+            ("group", "group_id"),
+        )
+    }
+    address, has_address = stats["addr"].integers()
+    fragmentation, has_fragmentation = stats["fragmentation"].reals()
+    of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
+    kinds = pl.Series("kind", of_type, pl.String)
+    frame = pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "start_ps": recording.timeline.start_ps[rows],
+            "kind": kinds.gather(recording.timeline.type[rows]),
+            "allocator": _memories(texts, stats),
+            "address": nullable("address", address.view(np.uint64), has_address),
+            "fragmentation": nullable(
+                "fragmentation", fragmentation, has_fragmentation
+            ),
+            **numbers,
+            **{
+                column: texts.series(column, texts.numbers(stats[key]))
+                for column, key in _TEXTS.items()
+            },
+        }
+    )
+    # With nothing free there is no largest free chunk to compare with.
+    meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
+    frame = frame.with_columns(
+        fragmentation=pl.when(meaningless).then(None).otherwise("fragmentation")
+    )
+    return as_declared(frame, ALLOCATIONS.dtypes())
+
+
+def _in_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tracks follow each other in the table of events; time must not."""
+    return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
+
+
+def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+    """Return what PyTorch's allocators reported, under the names that it gave."""
+    rows = _in_time(recording, recording.host_rows(lambda name: name == _TORCH_NAME))
+    stats = recording.values_at((*_TORCH_NUMBERS, _TORCH_ADDRESS, "tf_op"), rows)
+    address, has_address = stats[_TORCH_ADDRESS].integers()
+    texts = recording.texts()
+    given = pl.DataFrame(
+        {
+            "event": rows.astype(np.int32),
+            "start_ps": recording.timeline.start_ps[rows],
+            "address": nullable("address", address.view(np.uint64), has_address),
+            "asked_by": texts.series("op", texts.numbers(stats["tf_op"])),
+            **{
+                column: nullable(column, *stats[key].integers())
+                for key, column in _TORCH_NUMBERS.items()
+            },
+        }
+    ).filter(pl.col("bytes") != 0)
+    if given.is_empty():
+        return or_lost(_NO_ALLOCATIONS, recording.damaged_at)
+    sizes = {}
+    for plane, role in zip(recording.space.planes, recording.roles, strict=True):
+        size = integer(plane, "memory_size")
+        if role.device is not None and size is not None:
+            named = integer(plane, PROGRAM_ORDINAL)
+            sizes[role.device if named is None else named] = size
+    return allocation_rows(given, device_bytes=sizes)
+
+
+def _memories(texts: Texts, stats: dict[str, Values]) -> pl.Series:
+    """Return the name of the memory: its allocator, else index and device."""
+    given = texts.series("name", texts.numbers(stats["allocator_name"]))
+    # Where a name of C was copied with what lay behind its end.
+    named = given.str.split("\0").list.first().replace("", None)
+    if not named.null_count():
+        return named
+    parts = [
+        nullable(key, *stats[key].integers()).cast(pl.String)
+        for key in ("index_on_host", "device_ordinal")
+    ]
+    numbered = pl.select(
+        pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
+    ).to_series()
+    return named.zip_with(named.is_not_null(), numbered).fill_null("unknown")

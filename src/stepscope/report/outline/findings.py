@@ -1,0 +1,265 @@
+"""Sections on findings: the checklist, and what could not be seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from stepscope.report.envelope import doubts_of
+from stepscope.report.outline.parts import (
+    Bullets,
+    Check,
+    Code,
+    Item,
+    Items,
+    Labelled,
+    Paragraph,
+)
+from stepscope.report.outline.tools import memory_gaps
+from stepscope.report.words.checks import stage_line
+from stepscope.report.words.findings import (
+    UNCALIBRATED,
+    by_urgency,
+    evidence_words,
+    fitting_actions,
+    gain,
+    headline,
+    names,
+    reasons,
+    standing,
+)
+from stepscope.report.words.names import listed, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.advice.finding import Action, Finding, Status
+    from stepscope.report.document import Document
+    from stepscope.report.envelope import Doubt
+    from stepscope.report.outline.parts import Part
+    from stepscope.report.page import Role
+    from stepscope.unavailable import Unavailable
+
+_MARKS: Final[dict[str, tuple[str, Role]]] = {
+    "critical": ("✗ critical", "bad"),
+    "warn": ("✗ warning", "warn"),
+    "info": ("• note", "dim"),
+}
+_NOTE: Final[tuple[str, Role]] = ("•", "dim")
+#: Gravest status of a stage → its mark.
+_STAGE_MARKS: Final[dict[Status, tuple[str, Role]]] = {
+    "fail": ("✗", "bad"),
+    "cannot_tell": ("?", "warn"),
+    "pass": ("✓", "good"),
+    "not_applicable": ("–", "dim"),
+}
+#: Largest number of points; what is beyond them is counted.
+_MOST: Final = 5
+#: Reasons and names that one point gives; the JSON has all.
+_MOST_REASONS: Final = 2
+_MOST_NAMES: Final = 4
+#: Hosts that a doubt names.
+_MOST_HOSTS: Final = 2
+#: Checks on the memory that a framework manages: without a device it is the host's,
+#: which no step waits for.
+_ON_MEMORY: Final = frozenset({"mem.peak", "mem.fragmentation", "mem.leak", "mem.oom"})
+#: The one framework that notes allocations that fail.
+_NOTES_FAILURES: Final = "PyTorch"
+#: Checks on the stages of a pipeline, and frameworks whose pipelines have some.
+_OF_STAGES: Final = frozenset({"input.stage", "multi.input"})
+_HAVE_STAGES: Final = frozenset({"TensorFlow", "PyTorch"})
+#: What is unknown for want of a device; the breakdown says so.
+_NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
+#: Stage of the checklist about several devices.
+_SEVERAL: Final = 8
+#: Measured one kernel at a time: worth it where kernels are what holds the step.
+_OF_KERNELS: Final = "kernel."
+
+
+def findings(document: Document) -> Iterator[Part]:
+    """Write the checklist: a line for each stage, and below it what fails there."""
+    items = []
+    for stage in document.checklist:
+        mine = [one for one in document.findings if one.id in stage.findings]
+        only_notes = stage.notes and not stage.fails
+        mark, role = _NOTE if only_notes else _STAGE_MARKS[next(iter(stage.counts))]
+        below = (
+            part
+            for finding in by_urgency(mine)
+            if finding.status == "fail"
+            for part in _failing(finding, document)
+        )
+        items.append(Item(mark, role, stage_line(stage, mine), tuple(below)))
+    yield Items(tuple(items))
+    yield Paragraph(
+        "How a check came to its verdict: stepscope report PATH --explain RULE",
+        role="dim",
+    )
+
+
+def _failing(
+    finding: Finding, document: Document
+) -> Iterator[Check | Paragraph | Labelled | Code]:
+    yield Check(*_MARKS[finding.severity], finding.id, finding.title)
+    yield Paragraph(headline(finding), indent=4)
+    told = {
+        "from": reasons(finding),
+        "names": names(finding),
+        "gain": gain(finding),
+        "basis": standing(finding),
+    }
+    if finding.severity == "info":
+        # A note is no more than its sentence and its gain; the rest is in --explain.
+        basis = None if finding.calibrated else UNCALIBRATED
+        told = {"gain": gain(finding), "basis": basis}
+    yield from (Labelled(label, text) for label, text in told.items() if text)
+    if finding.severity == "info":
+        return
+    for at, evidence in enumerate(finding.evidence):
+        yield Labelled("see", evidence_words(evidence), again=at > 0, shortened=True)
+    for at, action in enumerate(fitting_actions(finding, document.frameworks)):
+        yield from _action(action, again=at > 0)
+    if finding.refute:
+        yield Labelled("doubt", finding.refute)
+
+
+def _action(action: Action, *, again: bool) -> Iterator[Labelled | Code]:
+    who = "" if action.framework == "any" else f" ({action.framework})"
+    yield Labelled("do", f"{action.text}{who}", again=again)
+    for text in (action.code, action.env):
+        if text is not None:
+            yield Code(text, indent=13)
+
+
+def unseen(document: Document) -> Iterator[Part]:
+    """Write what might change the diagnosis, one remedy a point; count the rest."""
+    doubts = (*document.quality, *doubts_of(document.overview))
+    # Errors lead the page.
+    grave = _by_message([one for one in doubts if one.severity == "warning"])
+    unsure = [one for one in document.findings if one.status == "cannot_tell"]
+    by_remedy = _by_remedy(document, unsure)
+    # Doubts leave room for one remedy.
+    doubted = grave[: _MOST - (1 if by_remedy else 0)]
+    shown = by_remedy[: _MOST - len(doubted)]
+    if doubted:
+        points = tuple(_doubt(same, document) for same in doubted)
+        yield Bullets(points, role="warn")
+    if shown:
+        yield Bullets(tuple(_point(reasons, remedy) for remedy, reasons in shown))
+    told = {name for _, names in shown for those in names.values() for name in those}
+    said = {one.reason for one in memory_gaps(document)}
+    said |= {
+        one.unavailable.reason
+        for one in unsure
+        if one.id in told and one.unavailable is not None
+    }
+    remarks = len(doubts) - sum(map(len, doubted))
+    left = _counted(
+        checks=sum(one.id not in told for one in unsure),
+        reasons=len(_reasons(document) - said),
+        remarks=remarks - sum(one.severity == "error" for one in doubts),
+    )
+    if left:
+        yield Paragraph(left, role="dim")
+
+
+def _by_message(doubts: Sequence[Doubt]) -> list[list[Doubt]]:
+    """Return the doubts, those of several hosts about the same together."""
+    found: dict[tuple[str, str | None], list[Doubt]] = {}
+    for one in doubts:
+        found.setdefault((one.message, one.remedy), []).append(one)
+    return list(found.values())
+
+
+def _doubt(same: Sequence[Doubt], document: Document) -> str:
+    several = len(document.profile.hosts) > 1
+    doubt = same[0]
+    named = [one.host for one in same if one.host is not None]
+    host = ""
+    if several and named:
+        few = len(named) <= _MOST_HOSTS
+        host = f"{listed(named) if few else f'{len(named)} hosts'}: "
+    remedy = f" {doubt.remedy}" if doubt.remedy else ""
+    return f"{host}{sentence(doubt.message)}{remedy}"
+
+
+def _by_remedy(
+    document: Document, unsure: Sequence[Finding]
+) -> list[tuple[str, dict[str, list[str]]]]:
+    """Return remedy → reason → what it leaves unknown, what decides most checks first.
+
+    Checks come in the order of the guides.
+    """
+    checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for finding in unsure:
+        why = finding.unavailable
+        if why is not None and _matters(finding, why, document):
+            checks[sentence(why.remedy)][sentence(why.reason)].append(finding.id)
+    return sorted(checks.items(), key=lambda it: _rank(it[1], document))
+
+
+def _rank(reasons: dict[str, list[str]], document: Document) -> tuple[bool, int]:
+    names = [name for those in reasons.values() for name in those]
+    of_kernels = all(name.startswith(_OF_KERNELS) for name in names)
+    return of_kernels and document.headline.owner != "busy", -len(names)
+
+
+def _matters(finding: Finding, why: Unavailable, document: Document) -> bool:
+    """Return whether the verdict might tell the owner of this program something."""
+    frameworks = document.frameworks
+    if document.silent_device is None and not document.profile.devices:
+        # The breakdown says that no device was recorded.
+        if why.code in _NO_DEVICE or finding.id in _ON_MEMORY:
+            return False
+        if finding.stage == _SEVERAL and len(document.profile.hosts) == 1:
+            return False
+    if finding.id == "mem.oom":
+        return not frameworks or _NOTES_FAILURES in frameworks
+    if finding.id in _OF_STAGES:
+        waits = any(
+            one.id == "input.bound" and one.status in {"fail", "cannot_tell"}
+            for one in document.findings
+        )
+        return waits and (not frameworks or not _HAVE_STAGES.isdisjoint(frameworks))
+    return True
+
+
+def _point(reasons: dict[str, list[str]], remedy: str) -> str:
+    names = [name for those in reasons.values() for name in those]
+    # One reason may say all that another one says, and more.
+    whole = [
+        one
+        for one in reasons
+        if not any(it != one and it.startswith(one.rstrip(".")) for it in reasons)
+    ]
+    told = " ".join([*whole[:_MOST_REASONS], remedy])
+    more = len(names) - _MOST_NAMES
+    if more > 1:
+        return f"{told} ({', '.join(names[:_MOST_NAMES])} and {more} more)"
+    return f"{told} ({listed(names)})"
+
+
+def _reasons(document: Document) -> set[str]:
+    return {
+        one.reason
+        for result in document.tools.values()
+        for one in getattr(result, "missing", ())
+    }
+
+
+def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
+    told = [
+        f"{number} {what}{'' if number == 1 else 's'} {which}"
+        for number, what, which in (
+            (checks, "check", "that could not tell"),
+            (reasons, "reason", "why values of the pages are unknown"),
+            (remarks, "remark", "about the recording"),
+        )
+        if number
+    ]
+    if not told:
+        return None
+    return (
+        f"Left out here: {listed(told)}. --format json has them; stepscope doctor PATH "
+        "says what was recorded, table by table."
+    )

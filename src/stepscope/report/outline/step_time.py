@@ -1,0 +1,414 @@
+"""Sections on time: where it went as bars, the steps, and the hosts side by side."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepscope.advice.catalogue import OWNERS_OF
+from stepscope.remedies import NSIGHT, Remedy
+from stepscope.report.outline.parts import (
+    Bar,
+    Bars,
+    Code,
+    Excerpt,
+    Paragraph,
+    Series,
+    Table,
+)
+from stepscope.report.page import cut
+from stepscope.report.words.names import (
+    CATEGORY_NAMES,
+    MODULE,
+    PART_WORDS,
+    SOURCE_WORDS,
+    listed,
+    ms,
+    percent,
+    plain_name,
+)
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.analysis.overview_page import OverviewPageResult
+    from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
+    from stepscope.analysis.overview_page.page import HostSummary, StepDetection
+    from stepscope.analysis.steps.summary import Step, StepSummary
+    from stepscope.report.document import Document
+    from stepscope.report.outline.parts import Part
+    from stepscope.report.page import Role
+    from stepscope.unavailable import Missing
+
+    #: The numbers of a run, or of one of its hosts.
+    Summary = OverviewPageResult | StepSummary
+
+#: Parts of a category are shown from this share of the step on.
+_TOLD_PERCENT: Final = 1.0
+#: Named parts of a category are shown from this share of the step on.
+_NAMED_PERCENT: Final = 5.0
+#: A smaller share of a category is not written.
+_SMALLEST_WRITTEN_PERCENT: Final = 0.1
+#: Named parts of a category that are written.
+_MOST_PARTS: Final = 3
+#: Where there are more step numbers than this, only their count is shown.
+_MOST_NUMBERS: Final = 8
+#: Fewer steps are not drawn.
+_LEAST_DRAWN: Final = 3
+#: Largest number of hosts that are drawn one by one.
+_MOST_HOSTS: Final = 3
+#: Flags that every recording has and that only the tool's own page shows.
+_USUAL_FLAGS: Final = frozenset({"first"})
+#: Codes of a recording without any work of a device.
+_NO_DEVICE: Final = frozenset({"NO_DEVICE_PLANE", "NO_DEVICE_EVENTS"})
+#: Categories that a device alone has, and those that it shares with its host.
+_ONLY_OF_DEVICES: Final = frozenset(
+    {"device_to_device", "device_compute_16", "device_compute_32"}
+)
+_OF_DEVICES: Final = _ONLY_OF_DEVICES | {
+    "output",
+    "kernel_launch",
+    "device_collectives",
+}
+
+
+def where_time_went(document: Document) -> Iterator[Part]:
+    """Draw a bar for each category; name those that were not measured, with why.
+
+    Hosts that do not run in lock step have no common mean: each is shown by itself.
+    """
+    overview = document.overview
+    if isinstance(overview, Unavailable):
+        yield Paragraph(f"{overview.reason} {overview.remedy}")
+        return
+    if overview.breakdown_ms:
+        yield _basis(overview, overview.step_detection)
+        of = "time of a step" if overview.window == "steps" else "recorded time"
+        yield from _bars(overview, of, account=_only_device(overview.account))
+        yield from _not_looked_at(document, overview)
+        yield from _unexplained(document, overview)
+        return
+    for host in overview.by_host[:_MOST_HOSTS]:
+        yield Paragraph(host.host, role="title")
+        yield _basis(host.summary, host.step_detection)
+        yield from _bars(host.summary, "time of a step")
+    left = len(overview.by_host) - _MOST_HOSTS
+    if left > 0:
+        yield Paragraph(f"{left} more hosts, see below", role="dim")
+    yield from _not_looked_at(document, overview)
+
+
+def _basis(summary: Summary, found: StepDetection) -> Paragraph:
+    mean = summary.step_time_ms.mean
+    if found.source is None:
+        text = "No steps: the shares are of the whole recording"
+        return Paragraph(f"{text}{f', {ms(mean)}' if mean else ''}.", role="dim")
+    count = summary.step_count
+    what = "1 step of" if count == 1 else f"mean of {count} steps,"
+    text = f"{what} {ms(mean) if mean else 'unknown length'}"
+    return Paragraph("; ".join([text, *_basis_notes(summary, found)]), role="dim")
+
+
+def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
+    """Say what the means leave out, and how far apart the host began the steps."""
+    notes = []
+    if summary.left_out:
+        counts = (
+            f"{count} {flag.replace('_', ' ')}"
+            for flag, count in summary.left_out.items()
+        )
+        notes.append(f"left out: {', '.join(counts)}")
+    host = summary.host_period_ms
+    if found.anchor in ("device", "executor") and host is not None and host.mean:
+        notes.append(
+            f"timed on the {found.anchor}, the host began one every {ms(host.mean)}"
+        )
+    return notes
+
+
+def _only_device(account: Sequence[AccountEntry]) -> Sequence[AccountEntry]:
+    """Return the account of the one device or host that there is; of several, nothing.
+
+    The shares of the page are then means, of which no part has a name.
+    """
+    one = len({(entry.host, entry.device) for entry in account}) == 1
+    return account if one else ()
+
+
+def _bars(
+    summary: Summary, of: str, *, account: Sequence[AccountEntry] = ()
+) -> Iterator[Part]:
+    bars = []
+    nothing = []
+    whole = sum(summary.breakdown_ms.values())
+    for name, title in CATEGORY_NAMES.items():
+        time = summary.breakdown_ms.get(name)
+        share = summary.breakdown_percent.get(name)
+        if time is None or share is None:
+            continue
+        if not time:
+            nothing.append(title)
+            continue
+        below = (
+            *_details(summary, name, time),
+            *_named(name, account, whole),
+            *(_before_copies(summary) if name == "other" else ()),
+        )
+        bars.append(Bar(title, ms(time), share, below))
+    if bars:
+        yield Bars(tuple(bars), of)
+    if nothing:
+        yield Paragraph(f"Looked at, and none: {'; '.join(nothing)}.", role="dim")
+
+
+def _before_copies(summary: Summary) -> Iterator[Paragraph]:
+    """Say how much of the rest is judged as input though no category says so."""
+    silent = (summary.input_percent or 0.0) - (
+        summary.breakdown_percent.get("input") or 0.0
+    )
+    if silent >= _SMALLEST_WRITTEN_PERCENT:
+        yield Paragraph(
+            f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
+            "says what it is spent on: the checks count it as input.",
+            role="dim",
+            indent=4,
+        )
+
+
+def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
+    parts = {
+        name: summary.breakdown_detail_ms.get(part)
+        for part, name in OWNERS_OF[category].items()
+    }
+    told = {name: part for name, part in parts.items() if part}
+    whole = sum(summary.breakdown_ms.values())
+    if not whole or not time or 100 * time / whole < _TOLD_PERCENT:
+        return
+    words = [
+        f"{name} {percent(100 * part / whole)}"
+        for name, part in sorted(told.items(), key=lambda one: -one[1])
+        if 100 * part / whole >= _SMALLEST_WRITTEN_PERCENT
+    ]
+    # The only part says nothing that the category does not say, unless it is "other".
+    if len(words) > 1 or (words and category == "other"):
+        yield Paragraph(f"of it {listed(words)}", role="dim", indent=4)
+
+
+def _named(
+    category: str, account: Sequence[AccountEntry], whole: float
+) -> Iterator[Excerpt]:
+    if not whole:
+        return
+    # What has one name inside of steps and between them is one part of the program.
+    took: dict[tuple[str, Role], float] = defaultdict(float)
+    for entry in account:
+        for part in entry.parts or ():
+            if entry.category == category and part.name is not None:
+                role: Role = "code" if part.function else "plain"
+                took[_part_words(part), role] += part.ms
+    largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
+    # What a function calls has names of its own.
+    own: dict[Role, str] = {"code": " of its own"}
+    for (words, role), time in largest:
+        share = 100 * time / whole
+        if share >= _NAMED_PERCENT:
+            yield Excerpt(words, f"{percent(share)}{own.get(role, '')}", role)
+
+
+def _part_words(part: AccountPart) -> str:
+    where = "" if part.file is None else f" ({_place(part.file, part.line)})"
+    if part.detail in PART_WORDS:
+        return f"{PART_WORDS[part.detail]} {part.name}"
+    detail = "" if part.detail is None else f", most of it in {part.detail}"
+    name = "top level" if part.name == MODULE else plain_name(part.name or "")
+    return f"{name}{where}{detail}"
+
+
+def _place(path: str, line: int | None) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name if line is None else f"{name}:{line}"
+
+
+def _not_looked_at(
+    document: Document, overview: OverviewPageResult
+) -> Iterator[Paragraph]:
+    """Name the categories that are left out, grouped by reason."""
+    why: dict[Missing, list[str]] = {}
+    absent = {one.field: one for one in overview.missing}
+    for name in CATEGORY_NAMES:
+        missing: Missing | None = absent.get(f"breakdown_ms.{name}")
+        if name not in overview.breakdown_ms and missing is not None:
+            key = msgspec.structs.replace(missing, field="")
+            why.setdefault(key, []).append(name)
+    for missing, names in why.items():
+        text = f"Not looked at: {_titles(names)}. {missing.reason}"
+        text += _at_most(document, names)
+        # What a program without a framework does on a device no tracer shows.
+        if missing.code in _NO_DEVICE and not document.is_plain:
+            text += f" {missing.remedy}"
+        yield Paragraph(text, role="dim")
+
+
+def _at_most(document: Document, categories: Sequence[str]) -> str:
+    """Write how much input may be where nothing shows how much it is."""
+    found = document.input_pipeline
+    if categories != ["input"] or isinstance(found, Unavailable):
+        return ""
+    most = found.input_at_most_percent
+    return "" if most is None else f" It is at most {percent(most)}."
+
+
+def _titles(categories: Sequence[str]) -> str:
+    """Name categories; those of a device by one name, where all of them are there."""
+    titles = [CATEGORY_NAMES[one] for one in categories if one not in _OF_DEVICES]
+    if set(categories) >= _ONLY_OF_DEVICES:
+        return "; ".join([*titles, "what a device does (launches, copies, compute)"])
+    return "; ".join(CATEGORY_NAMES[one] for one in categories)
+
+
+def _unexplained(
+    document: Document, overview: OverviewPageResult
+) -> Iterator[Paragraph]:
+    """Say how time that nobody explains gets a name, where no finding says it."""
+    told = any(
+        action.cause in _NAMING
+        for finding in document.findings
+        if finding.status == "fail"
+        for action in finding.actions
+    )
+    whole = sum(overview.breakdown_ms.values())
+    unknown = overview.breakdown_detail_ms.get("unexplained") or 0.0
+    if told or 100 * unknown < _NAMED_PERCENT * whole or not whole:
+        return
+    functions = any(
+        part.file is not None
+        for entry in overview.account
+        for part in entry.parts or ()
+    )
+    remedy = _ANNOTATE if functions else _RECORD_FUNCTIONS
+    if document.recorder == NSIGHT:
+        remedy = _NAME_RANGES
+    yield Paragraph(f"To name what is unexplained: {remedy}")
+
+
+#: Causes whose actions are to name the unexplained.
+_NAMING: Final = frozenset({"unexplained", "annotate", "damaged", "unblocked"})
+_ANNOTATE: Final = "annotate what the program does then (with ss.Trace('name'):)."
+_NAME_RANGES: Final = (
+    "put NVTX ranges around what the program does then, and record with `nsys profile "
+    "--trace=cuda,nvtx,osrt`."
+)
+_RECORD_FUNCTIONS: Final = (
+    "record the program's functions, as stepscope run -- python … does, or annotate "
+    "what the program does then (with ss.Trace('name'):)."
+)
+
+
+def steps(document: Document) -> Iterator[Part]:
+    """Write how many steps there are, how long they take, and which are special."""
+    overview = document.overview
+    if isinstance(overview, Unavailable):
+        return
+    found = overview.step_detection
+    if found.source is None:
+        yield from _no_steps(document, overview)
+        return
+    source = SOURCE_WORDS.get(found.source, found.source)
+    yield Paragraph(
+        f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})"
+    )
+    yield from _statistics(overview)
+    several = len(document.profile.hosts) > 1
+    for host in document.profile.hosts:
+        mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
+        if len(mine) >= _LEAST_DRAWN:
+            yield Series(f"{host}: " if several else "", mine)
+    yield from _flagged(overview.steps)
+
+
+def _no_steps(document: Document, overview: OverviewPageResult) -> Iterator[Part]:
+    why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
+    yield Paragraph("None." if why is None else f"None. {why.reason}")
+    if why is not None and document.recorder == NSIGHT:
+        yield Paragraph(why.remedy)
+        return
+    yield Paragraph(Remedy.MARK_EACH_STEP)
+    yield from map(Code, Remedy.MARK_EACH_STEP.commands_for(document.frameworks))
+
+
+def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
+    wall = overview.step_time_ms
+    numbers = [
+        ("mean", wall.mean),
+        ("median", wall.median),
+        ("p95", wall.p95),
+        ("min", wall.min),
+        ("max", wall.max),
+    ]
+    if len({value for _, value in numbers}) == 1:
+        numbers = [("wall", wall.mean)]
+    text = " · ".join(
+        f"{name} {ms(value)}" for name, value in numbers if value is not None
+    )
+    if text:
+        yield Paragraph(text)
+    batches = sorted({step.batches for step in overview.steps if step.batches})
+    if overview.batch_time_ms is not None and batches[-1] > 1:
+        few, many = batches[0], batches[-1]
+        each = f"{many}" if few == many else f"{few} to {many}"
+        time = ms(overview.batch_time_ms)
+        yield Paragraph(f"a step is {each} batches: {time} a batch", role="dim")
+    device = overview.device_step_time_ms
+    if device is not None and device.mean is not None:
+        mean = ms(device.mean)
+        yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
+
+
+def _flagged(found: Sequence[Step]) -> Iterator[Paragraph]:
+    by_flag: dict[str, list[str]] = defaultdict(list)
+    for step in found:
+        for flag in step.flags:
+            if flag not in _USUAL_FLAGS:
+                by_flag[flag].append("?" if step.step is None else str(step.step))
+    words = [
+        f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
+        for flag, numbers in by_flag.items()
+    ]
+    if words:
+        yield Paragraph(" · ".join(words), role="dim")
+
+
+def _numbers(of_hosts: Sequence[str]) -> str:
+    numbers = list(dict.fromkeys(of_hosts))
+    if len(numbers) > _MOST_NUMBERS:
+        return f"{len(numbers)} steps"
+    return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
+
+
+def hosts(document: Document) -> Iterator[Table]:
+    """Write one line per host, where there are several."""
+    overview = document.overview
+    names = document.profile.hosts
+    if len(names) < 2 or isinstance(overview, Unavailable):
+        return
+    measured = {host.host: host for host in overview.by_host}
+    rows = tuple(_host_row(name, measured.get(name)) for name in names)
+    header = ("host", "steps", "mean step", "input", "largest")
+    yield Table(header, rows, left=frozenset({0, 4}))
+
+
+def _host_row(name: str, host: HostSummary | None) -> tuple[str, ...]:
+    if host is None:
+        return name, "0", "–", "–", "–"
+    found = host.summary
+    mean, shares = found.step_time_ms.mean, found.breakdown_percent
+    told = {each: share for each, share in shares.items() if share is not None}
+    if not mean or not told:
+        return name, "0", "–", "–", "–"
+    largest = max(told, key=lambda category: told[category])
+    most = f"{CATEGORY_NAMES[largest]} {percent(told[largest])}"
+    fetched = percent(told["input"]) if "input" in told else "–"
+    return name, f"{found.step_count}", ms(mean), fetched, cut(most, 34)

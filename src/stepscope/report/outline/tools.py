@@ -1,0 +1,340 @@
+"""Sections on what single tools found, each in a few lines."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from stepscope.report.outline.cells import (
+    count_cell,
+    known,
+    percent_cell,
+    rate_cell,
+    table_of_rows,
+    text_cell,
+    us_cell,
+)
+from stepscope.report.outline.parts import Bar, Bars, More, Paragraph, Table
+from stepscope.report.words.names import (
+    INPUT_CATEGORY_NAMES,
+    WORKER_STATES,
+    listed,
+    ms,
+    percent,
+    sentence,
+    us,
+)
+from stepscope.unavailable import Unavailable
+from stepscope.units import bytes_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
+    from stepscope.analysis.memory_profile.memory import Memory
+    from stepscope.report.document import Document
+    from stepscope.report.outline.cells import TableColumn
+    from stepscope.report.outline.parts import Part
+    from stepscope.report.page import Role
+    from stepscope.unavailable import Missing
+
+#: Category of a call that waits for worker processes.
+_WAITED_FOR: Final = "waiting_for_workers"
+#: So many functions of worker processes are told here.
+_MOST_FUNCTIONS: Final = 8
+#: Verdicts that this section reports; the findings report the others.
+_BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
+_MOST_MEMORIES: Final = 8
+#: Lines of the program that are named for each memory.
+_MOST_LINES: Final = 3
+_MEMORIES: Final[tuple[TableColumn, ...]] = (
+    ("memory", "memory_id", text_cell),
+    ("peak", "peak_bytes", known(bytes_text)),
+    ("of capacity", "peak_capacity_percent", percent_cell),
+    ("capacity", "capacity_bytes", known(bytes_text)),
+    ("peak at", "peak_time_ms", known(ms)),
+)
+#: A file that shows one instant knows no peak, and no time of one.
+_AT_ONE_INSTANT: Final[tuple[TableColumn, ...]] = (
+    _MEMORIES[0],
+    ("in use", "peak_bytes", known(bytes_text)),
+    *_MEMORIES[2:4],
+)
+#: Columns of the result that the section shows.
+_MEMORY_COLUMNS: Final = ("rows.peak_bytes", "rows.peak_capacity", "rows.capacity")
+_ROLES: Final[dict[str, Role]] = {"warning": "warn", "critical": "bad"}
+_WAITING: Final = (
+    "Waiting for other members is part of the time, and so of the rates. Rate of the "
+    "bus: what a member's link carries."
+)
+_KERNELS: Final[tuple[TableColumn, ...]] = (
+    ("kernel", "kernel_name", text_cell),
+    ("runs", "occurrences", count_cell),
+    ("total", "total_us", us),
+    ("mean", "avg_us", us),
+    ("of all kernels", "device_time_percent", percent_cell),
+)
+#: Rows of the tables of ops and of kernels.
+_MOST_ROWS: Final = 5
+_ONE_OP: Final = (
+    "One of them closely, down to what dominates it: "
+    "stepscope show framework_op_stats PATH --op NAME"
+)
+_ONE_RANGE: Final = "One of them closely: stepscope show model_views PATH --op NAME"
+
+
+def input_pipeline(document: Document) -> Iterator[Part]:
+    """Write verdict, work on input and slowest stage; nothing where all is well."""
+    result = document.input_pipeline
+    if isinstance(result, Unavailable) or result.verdict not in _BOUND:
+        return
+    hosts = len(document.profile.hosts)
+    text = f"All {hosts} hosts together: {result.text}" if hosts > 1 else result.text
+    yield Paragraph(text)
+    yield from _work(result)
+    yield from _workers(result)
+    stage = _stage(document)
+    if stage is not None:
+        yield Paragraph(stage)
+    elif result.next_steps:
+        yield Paragraph(result.next_steps[0].advice)
+    yield More("stepscope show input_pipeline_analyzer PATH")
+    if stage is not None:
+        yield More("stepscope show tf_data_bottleneck_analysis PATH")
+
+
+def _work(result: InputPipelineResult) -> Iterator[Part]:
+    """Write the time of each kind of host-side work; name what was not measured."""
+    bars = []
+    unseen = []
+    for name, title in INPUT_CATEGORY_NAMES.items():
+        time = result.host_breakdown_us.get(name)
+        share = result.host_breakdown_percent.get(name)
+        if time is None:
+            unseen.append(title)
+        elif time and share is not None:
+            bars.append(Bar(title, us(time), share))
+    if not bars:
+        return
+    label = "The host's work on input, threads added up (work, not delay):"
+    yield Paragraph(label, role="dim")
+    yield Bars(tuple(bars), "time")
+    if unseen:
+        yield Paragraph(f"Not looked at: {listed(unseen)}.", role="dim")
+
+
+def _workers(result: InputPipelineResult) -> Iterator[Paragraph]:
+    """Write what worker processes do; why nobody knows, where steps wait for them."""
+    rows = result.worker_functions
+    if not len(rows):
+        if (result.input_ops["category"] == _WAITED_FOR).any():
+            for one in result.missing:
+                if one.field == "worker_functions":
+                    yield Paragraph(f"{one.reason} {one.remedy}")
+        return
+    several = rows["host"].n_unique() > 1
+    workers = int(rows.unique("host")["workers"].sum())
+    yield Paragraph(
+        f"What the worker processes ({workers} looked at) do while steps run, of "
+        "their own time:",
+        role="dim",
+    )
+    for row in rows.head(_MOST_FUNCTIONS).iter_rows(named=True):
+        where = f" on {row['host']}" if several else ""
+        share = f"{percent(row['time_percent']):>7}"
+        yield Paragraph(f"{share}  {_done_by_worker(row)}{where}", indent=4)
+
+
+def _done_by_worker(row: dict[str, Any]) -> str:
+    if row["function"] is None:
+        return WORKER_STATES[row["state"]]
+    file = PurePath((row["file"] or "").replace("\\", "/")).name
+    place = f" ({file}:{row['line']})" if file and row["line"] is not None else ""
+    inside = f", most of it in {row['inside']}" if row["inside"] else ""
+    hot = row["hot_line"]
+    line_ = "" if hot is None or inside or hot == row["line"] else f", line {hot}"
+    return f"{row['function']}{place}{line_}{inside}"
+
+
+def _stage(document: Document) -> str | None:
+    result = document.tf_data
+    if isinstance(result, Unavailable):
+        return None
+    summary = result.summary
+    slow, latency = summary.bottleneck, summary.max_latency_us
+    if not summary.limits_steps or slow is None or latency is None:
+        return None
+    several = len(document.profile.hosts) > 1
+    where = f" on {summary.host}" if several and summary.host is not None else ""
+    text = (
+        f"Slowest stage that a batch waits for{where}: {slow.long_name}, "
+        f"{us(slow.critical_time_us)} of a call of {us(latency)}."
+    )
+    return text if summary.suggestion is None else f"{text} {summary.suggestion}"
+
+
+def requests(document: Document) -> Iterator[Part]:
+    """Write latencies in all and by batch size; nothing where there is no request."""
+    result = document.inference
+    if isinstance(result, Unavailable):
+        return
+    latency = result.latency_ms
+    rate = result.throughput_per_s
+    speed = "" if rate is None else f", {rate:,.1f} a second"
+    yield Paragraph(
+        f"{result.request_count:,} requests{speed} · latency p50 {ms(latency.p50)} · "
+        f"p99 {ms(latency.p99)} · max {ms(latency.max)}"
+    )
+    if len(result.by_batch_size) > 1:
+        rows = tuple(
+            (
+                f"{one.batch_size:,}",
+                f"{one.requests:,}",
+                ms(one.latency_ms.p50),
+                ms(one.latency_ms.p99),
+                known(ms)(one.per_item_ms),
+            )
+            for one in result.by_batch_size
+        )
+        header = ("batch size", "requests", "p50", "p99", "mean of an item")
+        yield Table(header, rows, left=frozenset())
+    yield More("stepscope show inference_profile PATH")
+
+
+def memories(document: Document) -> Iterator[Part]:
+    """Write the peak of each memory, and which were nearly full."""
+    result = document.memory
+    if isinstance(result, Unavailable):
+        return
+    instant = all(one.level == "one_instant" for one in result.memories.values())
+    shown = result.rows.head(_MOST_MEMORIES)
+    yield table_of_rows(shown, _AT_ONE_INSTANT if instant else _MEMORIES)
+    left = result.rows.height - shown.height
+    if left:
+        yield Paragraph(f"{left} more", role="dim")
+    yield from _lines_of_program(result.memories)
+    for name, memory in result.memories.items():
+        # How free memory is fragmented matters where it runs short; the page shows it.
+        for warning in memory.warnings:
+            if warning.kind == "near_capacity":
+                share = percent(100 * warning.value)
+                text = f"{name}: {share} of its capacity is in use at the peak."
+                yield Paragraph(text, role=_ROLES[warning.severity])
+    gaps = dict.fromkeys((one.reason, one.remedy) for one in memory_gaps(document))
+    for reason, remedy in gaps:
+        yield Paragraph(f"– {sentence(reason)} {remedy}", role="dim")
+    yield More("stepscope show memory_profile PATH")
+
+
+def memory_gaps(document: Document) -> tuple[Missing, ...]:
+    """Return why columns of the section on memory are unknown."""
+    if isinstance(document.memory, Unavailable):
+        return ()
+    found = document.memory.missing
+    return tuple(one for one in found if one.field.startswith(_MEMORY_COLUMNS))
+
+
+def _lines_of_program(memories: Mapping[str, Memory]) -> Iterator[Paragraph]:
+    """Write which lines of the program hold most at the peak, where that is known.
+
+    Devices that do the same hold the same: they are written once.
+    """
+    holding: dict[tuple[str, ...], list[str]] = {}
+    for name, memory in memories.items():
+        holding.setdefault(_held(memory), []).append(name)
+    for held, names in holding.items():
+        others = len(names) - 1
+        of = f"{names[0]} and {others} alike" if others else names[0]
+        for part in held:
+            yield Paragraph(f"{of}: {part}")
+
+
+def _held(memory: Memory) -> tuple[str, ...]:
+    known = memory.lines.drop_nulls("source").head(_MOST_LINES)
+    columns = known.select("allocation_bytes", "share_percent", "source")
+    return tuple(
+        f"{bytes_text(size)}{'' if share is None else f', {percent(share)}'}: {source}"
+        for size, share, source in columns.iter_rows()
+    )
+
+
+def exchanges(document: Document) -> Iterator[Part]:
+    """Write the collectives by kind; none where devices exchanged nothing."""
+    overview = document.overview
+    if isinstance(overview, Unavailable) or not overview.collectives:
+        return
+    rows = tuple(
+        (
+            one.kind,
+            f"{one.count:,}",
+            us(one.mean_us * one.count),
+            us(one.exposed_us),
+            known(bytes_text)(one.bytes),
+            rate_cell(one.gib_per_s),
+            rate_cell(one.bus_gib_per_s),
+        )
+        for one in overview.collectives
+    )
+    header = ("kind", "count", "time", "exposed", "bytes", "GiB/s", "bus GiB/s")
+    # The part of the time and the rate that say least.
+    yield Table(header, rows, expendable=("exposed", "GiB/s"))
+    if any(one.bytes is not None for one in overview.collectives):
+        yield Paragraph(_WAITING, role="dim")
+
+
+def top_ops(document: Document) -> Iterator[Part]:
+    """Write the ops with most self time: on devices, or on the host without any."""
+    result = document.ops
+    if isinstance(result, Unavailable):
+        if not document.is_plain:
+            yield Paragraph(f"{result.reason} {result.remedy}")
+        return
+    rows = result.rows
+    device = rows.filter(pl.col("host_or_device") == "Device")
+    side, chosen = ("device", device) if device.height else ("host", rows)
+    top = chosen.sort("total_self_time_us", descending=True).head(_MOST_ROWS)
+    if top.is_empty():
+        yield Paragraph("No op was recorded.")
+        return
+    # Ops of PyTorch have no type but their name, and what is named in parentheses, as
+    # "(no annotation)", has none: their types would take the room of the names.
+    named_ops = top.filter(~pl.col("name").str.starts_with("("))
+    typed = bool((named_ops["type"] != named_ops["name"]).any())
+    types: tuple[TableColumn, ...] = (("type", "type", text_cell),) if typed else ()
+    columns: tuple[TableColumn, ...] = (
+        (f"op on the {side}", "name", text_cell),
+        *types,
+        ("runs", "occurrences", count_cell),
+        ("self time", "total_self_time_us", us),
+        ("of all ops", f"{side}_self_percent", percent_cell),
+    )
+    yield table_of_rows(top, columns, left=frozenset({0, 1} if typed else {0}))
+    yield Paragraph(_ONE_OP, role="dim")
+
+
+def top_kernels(document: Document) -> Iterator[Part]:
+    """Write the kernels with most total time; none in a run without a device."""
+    result = document.kernels
+    if isinstance(result, Unavailable):
+        return
+    if result.by_kernel.is_empty():
+        yield Paragraph("No kernel was recorded.")
+        return
+    yield table_of_rows(result.by_kernel.head(_MOST_ROWS), _KERNELS)
+
+
+def top_annotations(document: Document) -> Iterator[Part]:
+    """Write the ranges of the program with most host time; none where it named none."""
+    rows = tuple(
+        (
+            one.name,
+            f"{one.occurrences:,}",
+            *map(us_cell, (one.total_us, one.step_us, one.total_device_us)),
+        )
+        for one in document.annotations
+    )
+    if rows:
+        yield Table(("annotation", "calls", "host time", "per step", "device"), rows)
+        yield Paragraph(_ONE_RANGE, role="dim")

@@ -1,0 +1,208 @@
+"""What is said of all checks: of each stage, what is worth most, and the joint gain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from stepscope.advice.catalogue import OWNER_WORDS
+from stepscope.advice.headline import by_cost
+from stepscope.advice.registry import RULES
+from stepscope.frozen import Frozen
+from stepscope.report.words.findings import (
+    fitting_actions,
+    gain,
+    lead_sentence,
+    saving_words,
+)
+from stepscope.report.words.names import listed, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from stepscope.advice.checklist import CheckedStage
+    from stepscope.advice.finding import Action, Finding, Severity, Status
+    from stepscope.advice.replayed import Together
+
+_STATUS_WORDS: Final[dict[Status, str]] = {
+    "cannot_tell": "cannot tell",
+    "pass": "pass",
+    "not_applicable": "not applicable",
+}
+#: Severity of a fail → the words for one and for several.
+_SEVERITY_WORDS: Final[dict[Severity, tuple[str, str]]] = {
+    "critical": ("critical", "critical"),
+    "warn": ("warning", "warnings"),
+    "info": ("note", "notes"),
+}
+
+
+def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
+    """Write how many checks of a stage came to which verdict.
+
+    Checks that could not tell are named, since they are what is left to do.
+    """
+    unsure = [one.id for one in _of(stage, findings) if one.status == "cannot_tell"]
+    names: dict[Status, str] = {"cannot_tell": f" ({', '.join(unsure)})"}
+    return _line(stage, findings, names)
+
+
+def stage_counts(stage: CheckedStage, findings: Sequence[Finding]) -> str:
+    """Write the same without names, for where the checks unfold below the line."""
+    return _line(stage, findings, {})
+
+
+def _line(
+    stage: CheckedStage, findings: Sequence[Finding], names: Mapping[Status, str]
+) -> str:
+    parts = []
+    for status, count in stage.counts.items():
+        if status == "fail":
+            parts += _fails(_of(stage, findings))
+        else:
+            parts.append(f"{count} {_STATUS_WORDS[status]}{names.get(status, '')}")
+    return f"{stage.title}: {' · '.join(parts)}"
+
+
+def _of(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
+    return [one for one in findings if one.id in stage.findings]
+
+
+def _fails(findings: Sequence[Finding]) -> list[str]:
+    counts = Counter(one.severity for one in findings if one.status == "fail")
+    return [
+        f"{counts[severity]} {word if counts[severity] == 1 else several}"
+        for severity, (word, several) in _SEVERITY_WORDS.items()
+        if counts[severity]
+    ]
+
+
+#: What is said before each of the findings that are worth the first look.
+_ORDER: Final = ("First", "Then", "After that")
+
+
+class Valuable(Frozen, frozen=True, eq=True):
+    """One of the most valuable findings.
+
+    Attributes:
+        finding: Id of the finding.
+        label: "Do first" where the headline says already what was found; else the
+            place in the order.
+        found: What was found; empty where the headline says it.
+        action: What to do; empty where no change is known.
+        promise: What that may save; empty where it is not known.
+        code: The change as a line of code or as variables of the environment; empty
+            where there is none.
+    """
+
+    finding: str
+    label: str
+    found: str
+    action: str
+    promise: str
+    code: str
+
+    @property
+    def text(self) -> str:
+        """Return what was found, what to do, and what that may save."""
+        return " ".join(
+            part for part in (self.found, self.action, self.promise) if part
+        )
+
+
+def most_valuable(
+    findings: Sequence[Finding], *, first: str | None, frameworks: Collection[str]
+) -> tuple[Valuable, ...]:
+    """Return at most three failing findings, the one that may save most first.
+
+    Those are left out whose removal is known to gain nothing, other work being in the
+    way.
+
+    Args:
+        findings: All findings.
+        first: Id of the finding of the headline, which comes first; null for none.
+        frameworks: Frameworks seen in the profile.
+    """
+    worth = (one for one in by_cost(findings) if one.id == first or _gains(one))
+    ranked = sorted(worth, key=lambda one: one.id != first)
+    if ranked and ranked[0].note == "ended":
+        # What the start of a program cost is not what keeps it from its steps.
+        ranked = ranked[:1]
+    return tuple(
+        _valuable(one, label, told=one.id == first, frameworks=frameworks)
+        for one, label in zip(ranked, _ORDER, strict=False)
+    )
+
+
+def _gains(finding: Finding) -> bool:
+    return finding.saving_ms is None or finding.saving_ms.high > 0
+
+
+def _text(action: Action, frameworks: Collection[str]) -> str:
+    """Write a change; of which framework it is where that of the program is unknown."""
+    if frameworks or action.framework == "any":
+        return action.text
+    return f"{action.text.removesuffix('.')} (as in {action.framework})."
+
+
+def _valuable(
+    finding: Finding, label: str, *, told: bool, frameworks: Collection[str]
+) -> Valuable:
+    actions = fitting_actions(finding, frameworks)
+    action = _text(actions[0], frameworks) if actions else ""
+    promise = gain(finding) if _gains(finding) else None
+    return Valuable(
+        finding=finding.id,
+        label="Do first" if told else label,
+        found="" if told and (action or promise) else lead_sentence(finding),
+        action=action,
+        promise=f"It may save {promise}." if promise else "",
+        code=(actions[0].code or actions[0].env or "") if actions else "",
+    )
+
+
+_TITLES: Final = {rule.item.id: f"“{rule.item.title}”" for rule in RULES}
+
+
+def together_words(found: Together, *, by_title: bool = False) -> str | None:
+    """Write one sentence about it, or two; None where no replay can tell.
+
+    Args:
+        found: The findings, and what holds the step without them.
+        by_title: Call findings by their titles, where their ids are not in sight.
+    """
+    told = [
+        sentence
+        for sentence in (
+            _joint(found, by_title=by_title),
+            _next(found, by_title=by_title),
+        )
+        if sentence is not None
+    ]
+    return " ".join(told) or None
+
+
+def _joint(found: Together, *, by_title: bool) -> str | None:
+    saving = found.saving_ms
+    if saving is None:
+        return None
+    names = listed([_TITLES[one] if by_title else one for one in found.findings])
+    mended = f"mending {names}" if by_title else names
+    return f"Together, {mended} may save {saving_words(saving)}."
+
+
+def _next(found: Together, *, by_title: bool) -> str | None:
+    if found.next_owner is None or found.next_percent is None:
+        return None
+    what = OWNER_WORDS[found.next_owner]
+    if found.next_hidden:
+        what = f"more {what}, which other work hides so far"
+    first = found.findings[0]
+    without = f"Without what {first} finds"
+    if by_title:
+        told = found.saving_ms is not None  # the sentence before names it
+        without = f"Once {'the first' if told else _TITLES[first]} is mended"
+    return (
+        f"{without}, the longest part of a step would be {what} "
+        f"({percent(found.next_percent)} of its critical path)."
+    )

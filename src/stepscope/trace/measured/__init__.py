@@ -1,1 +1,0 @@
-"""Tables of what was measured apart from any recording."""
