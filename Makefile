@@ -19,23 +19,30 @@ PAGE := src/stepscope/serve/static/build.json
 PAGE_SOURCES := $(shell find web -type f -not -path '*/node_modules/*')
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 20
 
 demo: $(VENV)/.ready ## record a small training loop here; explain it, and one of an H100
 	@$(VENV)/bin/stepscope demo
 	@$(MAKE) -s web || true
 
+SET_UP := TERM=dumb $(MAKE) -s --jobs=4 PAGE_AFTER=$(VENV)/.ready-test set-up
 # Many of these tests wait, for programs and for the page: with one worker more, another
 # one computes meanwhile.
-test: $(VENV)/.made ## every test, frameworks and browser included
-	@TERM=dumb $(MAKE) -s --jobs=4 PAGE_AFTER=$(VENV)/.ready-test set-up
-	STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
-		$(PYTEST) -n $$(($(WORKERS) + 1)) --hypothesis-profile brief
+WITH_ALL := STEPSCOPE_FRAMEWORKS=required STEPSCOPE_BROWSER=required \
+	$(PYTEST) -n $$(($(WORKERS) + 1)) --hypothesis-profile brief
+
+test: $(VENV)/.made ## the tests, frameworks and browser included; of long sweeps a few cases
+	@$(SET_UP)
+	$(WITH_ALL) -m "not integration"
+
+test-integrations: $(VENV)/.made ## the other tests: with trackers, launchers, peers; all of each sweep
+	@$(SET_UP)
+	$(WITH_ALL) -m integration
 
 # All that `make test` needs, side by side: lines of several parts alternate.
 set-up: $(VENV)/.ready-test $(PAGE) chromium frameworks
 
-test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases (three minutes)
+test-core: $(VENV)/.ready-test ## those without frameworks and browser; of long sweeps a few cases
 	$(PYTEST) --hypothesis-profile brief -m "not framework and not slow and not browser"
 
 test-profiles: $(VENV)/.ready-test $(PAGE) chromium ## the tests on profiles of others, which PROFILES=DIR holds
@@ -126,5 +133,5 @@ $(PAGE): $(PAGE_SOURCES) build_tools/web_page.py | $(VENV)/.ready $(PAGE_AFTER)
 	@echo "building the page"
 	@$(PY) build_tools/web_page.py
 
-.PHONY: web chromium help demo test set-up test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz mutants core clean
+.PHONY: web chromium help demo test test-integrations set-up test-core test-profiles test-thorough test-web check fix bench experiments frameworks gpu-check kill-loop fuzz mutants core clean
 .DEFAULT_GOAL := help

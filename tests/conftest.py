@@ -23,8 +23,8 @@ PROFILES = Path(os.environ.get("STEPSCOPE_PROFILES") or os.devnull)
 REFUSED = "corrupt/utf8_mangled"
 #: Begins the ids of recorded runs.
 RECORDED_RUN = "run:"
-#: Runs that a test of all of them tries in `make test-core`: one or two of each
-#: framework, format and kind of device. The others are `slow`.
+#: Runs that a test of all of them tries in `make test`: one or two of each framework,
+#: format and kind of device. `make test-integrations` tries the others.
 TYPICAL_RUNS = (
     *("gpu/check_torch", "gpu/jax_healthy", "gpu/kernels", "gpu/torch_graph"),
     *("jax_cpu/annotations", "tf_cpu/no_step_markers", "tf_eager", "torch_train"),
@@ -34,8 +34,8 @@ TYPICAL_RUNS = (
 EXPECTED_S = {"framework": 3.0, "browser": 0.8, "slow": 2.0}
 #: Marks of tests that mostly wait, for a program or for the page.
 WAITING = frozenset({"framework", "browser"})
-#: One of many cases.
-SWEPT = pytest.mark.slow(seconds=0.3)
+#: Of one of many cases.
+SWEPT = (pytest.mark.slow(seconds=0.3), pytest.mark.integration)
 QUICK_S = 0.03
 #: Why tests were left out → how many.
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
@@ -150,7 +150,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 def mark_sweeps(items: list[pytest.Item]) -> None:
-    """Mark the cases of a sweep as slow, but for each nth of the repository's own."""
+    """Mark the cases of a sweep, but for each nth of the repository's own."""
     met: Counter[str] = Counter()
     for item in items:
         sweep = item.get_closest_marker("sweep")
@@ -158,7 +158,8 @@ def mark_sweeps(items: list[pytest.Item]) -> None:
             continue
         test = item.nodeid.partition("[")[0]
         if met[test] % sweep.kwargs["every"]:
-            item.add_marker(SWEPT)
+            for mark in SWEPT:
+                item.add_marker(mark)
         met[test] += 1
 
 

@@ -77,6 +77,7 @@ def test_a_finding_says_whether_its_rule_is_calibrated() -> None:
 
 # Judges all recordings of the repository, each for up to half a second.
 @pytest.mark.slow
+@pytest.mark.sweep(every=5)
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: str(path.parent.name))
 def test_whatever_fails_on_a_recording_is_calibrated(path: Path) -> None:
     assert {name for name in failing(path) if not ITEMS[name].is_calibrated} == set()

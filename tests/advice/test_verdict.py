@@ -115,6 +115,66 @@ def test_the_share_of_all_time_decides(
     assert (verdict.status, verdict.severity, verdict.note) == (status, severity, note)
 
 
+@pytest.mark.parametrize(
+    ("effects_ms", "step_ms", "severity", "note"),
+    [
+        # 5 % are a warning, 20 % are critical.
+        ([0.5] * 12, 10, "warn", None),
+        ([2.0] * 12, 10, "critical", None),
+        ([1.99] * 12, 10, "warn", None),
+        # Ten steps carry what is critical, nine do not; 30 % are so however few.
+        ([2.5] * 10, 10, "critical", None),
+        ([2.5] * 9, 10, "warn", None),
+        ([3.0] * 4, 10, "critical", None),
+        # Three steps are not few.
+        ([1.0] * 3, 10, "warn", None),
+        ([1.0] * 2, 10, "warn", "few_steps"),
+        # 0.1 ms a step is long enough.
+        ([0.1] * 12, 1, "warn", None),
+    ],
+)
+def test_what_reaches_a_threshold_exceeds_it(
+    effects_ms: list[float], step_ms: float, severity: str, note: str | None
+) -> None:
+    verdict = judged(effects_ms, step_ms=step_ms)
+    assert (verdict.status, verdict.severity, verdict.note) == ("fail", severity, note)
+
+
+@pytest.mark.parametrize(
+    ("effect_ms", "doubt", "status"),
+    [
+        # 0.6 ms of twelve steps are 7.2 ms; 5 % are 6: 1.2 may be taken off.
+        (0.6, {"excess_ps": 12 * MS // 10}, "fail"),
+        (0.6, {"excess_ps": 13 * MS // 10}, "cannot_tell"),
+        (0.6, {"doubt_ps": 12 * MS // 10}, "fail"),
+        (0.6, {"doubt_ps": 13 * MS // 10}, "cannot_tell"),
+        # Both may be wrong at once.
+        (0.6, {"doubt_ps": 7 * MS // 10, "excess_ps": 6 * MS // 10}, "cannot_tell"),
+        # 0.4 ms are 4.8 ms, which 1.2 more would make a finding.
+        (0.4, {"unknown_ps": 12 * MS // 10}, "cannot_tell"),
+        (0.4, {"unknown_ps": 11 * MS // 10}, "pass"),
+        (0.4, {"doubt_ps": 12 * MS // 10}, "cannot_tell"),
+        (0.4, {"doubt_ps": 11 * MS // 10}, "pass"),
+        (0.4, {"doubt_ps": 6 * MS // 10, "unknown_ps": 6 * MS // 10}, "cannot_tell"),
+    ],
+)
+def test_a_doubt_counts_once_it_changes_the_status(
+    effect_ms: float, doubt: dict[str, int], status: str
+) -> None:
+    assert judged([effect_ms] * 12, **doubt).status == status
+
+
+@pytest.mark.parametrize(
+    ("unknown_us", "status"), [(959, "pass"), (960, "cannot_tell")]
+)
+def test_no_doubt_makes_a_finding_of_what_is_too_short_for_one(
+    unknown_us: int, status: str
+) -> None:
+    """Of 0.5 ms a step 0.02 are lost, 4 %; a finding has 0.1, twelve of them 1.2."""
+    verdict = judged([0.02] * 12, step_ms=0.5, unknown_ps=unknown_us * 1_000_000)
+    assert verdict.status == status
+
+
 def test_the_order_of_statuses_holds_for_short_steps_and_doubts() -> None:
     assert judged([0.09] * 12, step_ms=0.5).note == "short"
     assert judged([0.6] * 12, excess_ps=12 * MS // 5).status == "cannot_tell"
@@ -145,6 +205,12 @@ def test_a_doubt_names_its_source_and_is_at_most_all_of_the_time() -> None:
         ([0, 9, 0, 9, 0, 0], "bursts", 2),
         ([7], "every", 1),
         ([0, 0, 0], "bursts", 0),
+        # Three steps of five are 60 %.
+        ([5, 5, 5, 0, 0], "every", 3),
+        ([5, 5, 0, 0, 0], "bursts", 2),
+        # Half of the mean is enough: 1 of 2.
+        ([1, 3], "every", 2),
+        ([9, 31], "once", 1),
         # Small waits in every step beside a few long ones: the long ones carry it.
         ([1, 1, 20, 1, 1, 20, 1, 1], "bursts", 2),
     ],

@@ -28,6 +28,8 @@ def test_the_navigation_leads_to_every_page(view: View) -> None:
         assert links.nth(index).get_attribute("aria-current") == "page"
 
 
+# Every page and every run are in some of those that are always tried.
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("page", TOOL_PAGES)
 @pytest.mark.parametrize("run", RUNS)
 def test_all_numbers_are_those_of_the_tool(

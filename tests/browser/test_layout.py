@@ -24,6 +24,8 @@ STICKS_OUT = """() => [...document.querySelectorAll(
         ${each.scrollWidth} > ${each.clientWidth}`)"""
 
 
+# Every page is always tried, from one of the widths.
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("widths", [(1440, 1100), (390, 760)])
 def test_nothing_is_wider_than_the_window(

@@ -39,6 +39,7 @@ def mounted(server: Server) -> Iterator[Server]:
     listener.server_close()
 
 
+@pytest.mark.sweep(every=3)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_works_there(page: str, mounted: Server, chromium: Any) -> None:
     view = View(chromium.new_context(), mounted)

@@ -171,7 +171,9 @@ ENDINGS = {
 }
 
 
+# Every ending is always tried, with one of the numbers of steps.
 @pytest.mark.usefixtures("folder")
+@pytest.mark.sweep(every=2)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("steps", [4, 14])
 def test_the_exit_status_is_the_programs_own(ending: str, steps: int) -> None:

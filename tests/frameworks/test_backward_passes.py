@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from tests.support.programs.frameworks import interpreter
@@ -64,6 +65,50 @@ else:
 print(f"{float(loss_of(rows)):.9e}")
 """
 WITHOUT = ("accumulated", "by_hand", "adversarial")
+#: Runs the loops one after the other, as each would run by itself; what each prints.
+ALONE = """
+import contextlib, io, json, runpy, sys
+said = {}
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["loops.py", *command]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        runpy.run_path("loops.py", run_name="__main__")
+    said[" ".join(command[:2])] = out.getvalue()
+print(json.dumps(said))
+"""
+
+
+class Alone(NamedTuple):
+    """Loops that ran without us: where their traces are, and what each printed."""
+
+    folder: Path
+    said: dict[str, str]
+
+    def page(self, kind: str, count: int) -> Any:
+        """The overview of PyTorch's own trace."""
+        return ss.open(self.folder / f"{kind}{count}.pt.trace.json").tool("overview")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """Each loop by itself; PyTorch is imported once."""
+    folder = tmp_path_factory.mktemp("alone")
+    (folder / "loops.py").write_text(LOOPS)
+    traced = [*((kind, 20) for kind in WITHOUT), ("accumulated", 1)]
+    commands = [
+        [kind, str(count), f"{kind}{count}.pt.trace.json"] for kind, count in traced
+    ]
+    commands += [[kind, "120"] for kind in WITHOUT]
+    done = subprocess.run(
+        [interpreter("torch"), "-c", ALONE, json.dumps(commands)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    return Alone(folder, json.loads(done.stdout.splitlines()[-1]))
 
 
 def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
@@ -96,11 +141,11 @@ def recorded(folder: Path, kind: str) -> tuple[subprocess.CompletedProcess[str],
     ],
 )
 def test_steps_end_with_the_backward_pass_where_no_optimizer_steps(
-    kind: str, tmp_path: Path
+    kind: str, tmp_path: Path, alone: Alone
 ) -> None:
     """An optimizer might step after up to 32 passes: steps count from there on."""
     done, steps = recorded(tmp_path, kind)
-    assert done.stdout == run(tmp_path, kind, 120).stdout
+    assert done.stdout == alone.said[f"{kind} 120"]
     assert "counted: backward passes (PyTorch)" in done.stderr
     assert steps == list(range(11, 21))
 
@@ -145,16 +190,14 @@ def test_an_error_in_a_pass_shows_the_programs_frames_alone(tmp_path: Path) -> N
     ],
 )
 def test_a_trace_of_pytorch_alone_shows_a_step_for_each_pass(
-    kind: str, tmp_path: Path
+    kind: str, alone: Alone
 ) -> None:
-    assert run(tmp_path, kind, 20, "alone.pt.trace.json").returncode == 0
-    page = ss.open(tmp_path / "alone.pt.trace.json").tool("overview")
+    page = alone.page(kind, 20)
     assert len(page.steps) == 20
     assert page.step_detection.confidence >= 0.6
 
 
-def test_the_layers_of_one_pass_are_no_steps(tmp_path: Path) -> None:
+def test_the_layers_of_one_pass_are_no_steps(alone: Alone) -> None:
     """Twelve equal layers, run forward and backward once."""
-    assert run(tmp_path, "accumulated", 1, "alone.pt.trace.json").returncode == 0
-    page = ss.open(tmp_path / "alone.pt.trace.json").tool("overview")
+    page = alone.page("accumulated", 1)
     assert page.step_detection.source in (None, "none")

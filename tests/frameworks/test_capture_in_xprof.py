@@ -22,7 +22,7 @@ import stepscope as ss
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.framework
+pytestmark = [pytest.mark.framework, pytest.mark.integration]
 
 PROGRAM = """
 import sys, time

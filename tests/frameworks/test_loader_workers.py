@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from click.testing import CliRunner
 from tests.support.programs.frameworks import interpreter, run_program
 
 import stepscope as ss
+from stepscope.cli.main import main
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -92,10 +92,9 @@ def recorded(folder: Path, how: str, fault: str) -> tuple[dict[str, Any], str]:
     assert warnings == []
 
     def report(form: str) -> str:
-        asked = [sys.executable, "-m", "stepscope", "report", "--format", form, path]
-        return subprocess.run(
-            asked, capture_output=True, text=True, check=True, timeout=300
-        ).stdout
+        done = CliRunner().invoke(main, ["report", "--format", form, path])
+        assert done.exit_code == 0, done.output
+        return done.stdout
 
     said: dict[str, Any] = json.loads(report("json"))
     return said, report("text")

@@ -21,7 +21,7 @@ import pytest
 from tests.support.programs.frameworks import interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 pytestmark = pytest.mark.framework
 
@@ -102,14 +102,16 @@ FAULTS: Final = {
     ("jax", "outside"): (BETWEEN, "`transform` (jax_program.py:"),
     ("jax", "debug"): (("debug.print",), "Prints and checks inside the steps"),
 }
-#: Two of each framework and more, of different kinds; `make test-thorough` plants all
-#: of them, and `make experiments` each of them in two sizes.
+#: One of each framework, of different kinds, that `make test` plants. More are planted
+#: by `make test-integrations`, all by `make test-thorough`, and each in two sizes by
+#: `make experiments`.
 OF_EVERY_RUN: Final = {
-    *(("plain", "slow_loader"), ("plain", "callback")),
-    *(("torch", "slow_transform"), ("torch", "slow_collate")),
-    ("torch", "inlined"),
-    *(("tensorflow", "sequential_map"), ("tensorflow", "eager")),
-    *(("jax", "slow_transform"), ("jax", "recompile")),
+    *(("plain", "callback"), ("torch", "slow_collate")),
+    *(("tensorflow", "sequential_map"), ("jax", "recompile")),
+}
+OF_INTEGRATIONS: Final = {
+    *(("plain", "slow_loader"), ("torch", "slow_transform"), ("torch", "inlined")),
+    *(("tensorflow", "eager"), ("jax", "slow_transform")),
 }
 #: What others on the machine do to a program, and no fault of its own.
 NOISE: Final = {"step.outlier", "gap.contention"}
@@ -201,12 +203,18 @@ def recordings(
     return made
 
 
+def when_planted(fault: tuple[str, str]) -> Sequence[pytest.MarkDecorator]:
+    """The marks of a fault: it is planted always, or with the others."""
+    if fault in OF_EVERY_RUN:
+        return ()
+    return [
+        pytest.mark.integration if fault in OF_INTEGRATIONS else pytest.mark.thorough
+    ]
+
+
 @pytest.mark.parametrize(
     ("framework", "fault"),
-    [
-        pytest.param(*of, marks=() if of in OF_EVERY_RUN else pytest.mark.thorough)
-        for of in FAULTS
-    ],
+    [pytest.param(*fault, marks=when_planted(fault)) for fault in FAULTS],
 )
 def test_the_fault_is_said_first(
     framework: str, fault: str, recorded: Callable[[str, str], Recorded]
@@ -221,7 +229,15 @@ def test_the_fault_is_said_first(
     assert is_named(made[-1]), [(it.headline, it.disturbed) for it in made]
 
 
-@pytest.mark.parametrize("framework", ["plain", "torch", "tensorflow", "jax"])
+@pytest.mark.parametrize(
+    "framework",
+    [
+        "plain",
+        "torch",
+        pytest.param("tensorflow", marks=pytest.mark.integration),
+        pytest.param("jax", marks=pytest.mark.integration),
+    ],
+)
 def test_its_healthy_twin_has_none(
     framework: str, recorded: Callable[[str, str], Recorded]
 ) -> None:

@@ -20,7 +20,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.framework
+pytestmark = [pytest.mark.framework, pytest.mark.integration]
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 SURROUNDINGS: Final = {

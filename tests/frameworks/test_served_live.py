@@ -123,6 +123,7 @@ def test_a_program_that_knows_nothing_of_it_is_recorded_by_steps(
     assert names.str.contains(op, literal=True).any()
 
 
+@pytest.mark.integration
 def test_ranks_of_torchrun_are_recorded_by_the_number_of_who_started_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

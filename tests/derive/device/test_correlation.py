@@ -62,6 +62,14 @@ def test_an_activity_without_a_call_is_counted() -> None:
     assert [(note.kind, note.count) for note in found.notes] == [("launch_missing", 1)]
 
 
+def test_an_id_between_those_of_calls_matches_none_of_them() -> None:
+    found = correlated([call(0, 1), call(10, 3), kernel(20, 5, 2), kernel(30, 5, 3)])
+    assert found.launch_of_activity.tolist() == [-1, 1]
+    assert found.activity_count_of_launch.tolist() == [0, 1]
+    (note,) = found.notes
+    assert note.count == 1
+
+
 def test_a_missing_id_matches_nothing_not_even_zero() -> None:
     found = correlated(
         [call(0, 0), kernel(20, 5, 7), kernel(30, 5, 0)],

@@ -41,10 +41,20 @@ def test_a_device_that_takes_memory_and_runs_no_kernel_is_not_recorded() -> None
 
 
 def test_a_device_that_takes_little_memory_takes_no_part() -> None:
-    assert found_in(*memory(0, 8), *memory(1, 1), ("gpu:0/7", "k", 20, 5)) == (
-        (0,),
-        (),
-    )
+    """A quarter of the blocks of the busiest device is not little."""
+    kernel = ("gpu:0/7", "k", 20, 5)
+    assert found_in(*memory(0, 9), *memory(1, 2), kernel) == ((0,), ())
+    assert found_in(*memory(0, 8), *memory(1, 2), kernel) == ((0, 1), (1,))
+
+
+def test_kernels_of_most_devices_are_missing_where_it_is_more_than_half() -> None:
+    kernels = [("gpu:0/7", "k", 20, 5), ("gpu:1/7", "k", 20, 5)]
+    lines = [*memory(0, 8), *memory(1, 8), *memory(2, 8), *memory(3, 8), *kernels]
+    profile = blueprint.profile(blueprint.trace(lines))
+    found = profile.derived("vm", unrecorded_devices)
+    assert not isinstance(found, Unavailable)
+    assert (found.silent, found.most) == ((2, 3), False)
+    assert [note.severity for note in found.notes()] == ["warning"]
 
 
 def test_without_any_kernel_it_is_another_doubts_matter() -> None:

@@ -116,7 +116,10 @@ def test_mutated_pages_raise_nothing_but_bad_input(
 @pytest.mark.parametrize(
     "seeds",
     [
-        pytest.param(range(10_000, 10_250), marks=pytest.mark.slow(seconds=12)),
+        pytest.param(
+            range(10_000, 10_250),
+            marks=[pytest.mark.slow(seconds=12), pytest.mark.integration],
+        ),
         pytest.param(range(10_250, 11_000), marks=pytest.mark.thorough),
     ],
 )
