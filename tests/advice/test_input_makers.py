@@ -96,7 +96,7 @@ def test_a_parallel_pipeline_without_a_prefetch_at_its_end_is_not_called_ahead(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}
     )
     texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
-    assert any("does not end with a prefetch" in text for text in texts)
+    assert any("end the pipeline with a prefetch" in text for text in texts)
     assert not any("ahead already" in text for text in texts)
 
 
@@ -135,7 +135,7 @@ def test_a_parallel_pipeline_without_any_prefetch_is_not_told_to_be_parallel(
     )
     texts = [it.text for it in evaluate(signals, THRESHOLDS).actions]
     assert not any("Transform in parallel" in text for text in texts)
-    assert any("does not end with a prefetch" in text for text in texts)
+    assert any("end the pipeline with a prefetch" in text for text in texts)
     assert texts[0].startswith("Batch before mapping") == whole
 
 

@@ -156,6 +156,24 @@ def test_what_is_declared_twice_or_nowhere_is_refused(
         compile_texts(tmp_path)
 
 
+def test_an_action_says_itself_what_differs_from_the_one_that_is_meant(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "owners.toml").write_text("")
+    (tmp_path / "one.toml").write_text(
+        '[actions.x]\ncause = "c"\nframework = "JAX"\ntext = "Do."\n'
+    )
+    (tmp_path / "two.toml").write_text(
+        '[actions]\nx = { cause = "d", same_as = "one" }\ny = { same_as = "one.x" }\n'
+    )
+    shared = json.loads(compile_texts(tmp_path))["shared"]
+    declared = {"framework": "JAX", "text": "Do."}
+    assert shared["two"]["actions"] == {
+        "x": {"cause": "d", **declared},
+        "y": {"cause": "c", **declared},
+    }
+
+
 def test_a_key_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "owners.toml").write_text("")
     (tmp_path / "one.toml").write_text(rule(says='{ fail = "x" }', titel='"t"'))

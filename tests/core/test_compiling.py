@@ -35,6 +35,9 @@ def project(folder: Path) -> Path:
     advice = CORE.parent / "advice"
     shutil.copytree(ROOT / advice / "texts", folder / advice / "texts")
     files += [advice / "texts_compiler.py"]
+    table = CORE.parent / "derive" / "judging" / "input_actions.json"
+    (folder / table).parent.mkdir(parents=True)
+    files += [table]
     for name in (*files, Path("LICENSE")):
         shutil.copy2(ROOT / name, folder / name)
     return folder

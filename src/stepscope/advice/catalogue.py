@@ -19,6 +19,8 @@ from stepscope.advice.item import Item, Texts
 _FOLDER: Final = Path(__file__).parent
 _SOURCES: Final = _FOLDER / "texts"
 _COMPILED: Final = _FOLDER / "texts.json"
+#: Actions of rules that tools show too.
+_INPUT_ACTIONS: Final = _FOLDER.parent / "derive" / "judging" / "input_actions.json"
 
 
 class _Catalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +59,8 @@ def _compiled() -> bytes:
         return _COMPILED.read_bytes()
     with os.scandir(_SOURCES) as entries:
         changed = [entry.stat().st_mtime_ns for entry in entries]
-    newest = max(_SOURCES.stat().st_mtime_ns, *changed)
+    changed += [path.stat().st_mtime_ns for path in (_SOURCES, _INPUT_ACTIONS)]
+    newest = max(changed)
     if _COMPILED.exists() and _COMPILED.stat().st_mtime_ns > newest:
         return _COMPILED.read_bytes()
     from stepscope.advice.texts_compiler import (  # noqa: PLC0415 - in a checkout alone

@@ -19,6 +19,10 @@ _VERBATIM: Final = frozenset({"code", "env"})
 _OF_PAGES: Final = ("also_advises", "page")
 #: The number of workers in a line of code, which may be put in anew.
 _WORKERS: Final = "{workers}"
+#: The table of what to do about slow input, seen from the folder of declared texts.
+_INPUT_ACTIONS: Final = "../../derive/judging/input_actions.json"
+#: What a row of that table says of an action; the rest is for tools.
+_OF_ACTIONS: Final = ("text", "framework", "code", "workers")
 
 
 def compile_texts(folder: Path) -> bytes:
@@ -31,13 +35,14 @@ def compile_texts(folder: Path) -> bytes:
         path.stem: _filled(tomllib.loads(path.read_text(encoding="utf-8")))
         for path in sorted(folder.glob("*.toml"))
     }
+    tables = {"input_actions": {"actions": _input_actions(folder / _INPUT_ACTIONS)}}
     compiled: dict[str, Any] = {
         "owners": files.pop("owners"),
         "rules": {},
         "shared": {},
     }
     for name, file in files.items():
-        texts = _texts(name, file, files)
+        texts = _texts(name, file, files | tables)
         if "id" not in file:
             compiled["shared"][name] = texts
             continue
@@ -50,6 +55,17 @@ def compile_texts(folder: Path) -> bytes:
     if len(set(places)) < len(places):
         raise ValueError("two rules have one place in the order of a stage")
     return json.dumps(compiled, ensure_ascii=False).encode()
+
+
+def _input_actions(table: Path) -> dict[str, Any]:
+    """Return the actions of the table that tools share; none without the table."""
+    if not table.exists():
+        return {}
+    rows = json.loads(table.read_bytes())
+    return {
+        key: {name: row[name] for name in _OF_ACTIONS if name in row}
+        for key, row in rows.items()
+    }
 
 
 def _filled(value: Any, key: str = "") -> Any:
@@ -69,7 +85,7 @@ def _texts(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     texts = {key: value for key, value in file.items() if key not in others}
     actions, codes = {}, {}
     for key, declared in file.get("actions", {}).items():
-        action = dict(_referred(name, declared, files))
+        action = dict(_referred(name, key, declared, files))
         if "workers" in action:
             workers = action.pop("workers")
             codes[key] = (action["code"], workers)
@@ -78,16 +94,21 @@ def _texts(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     return texts | {"actions": actions, "worker_codes": codes}
 
 
-def _referred(name: str, action: Any, files: Mapping[str, Any]) -> Any:
-    """Return the action of another file that is meant, or the declared one."""
+def _referred(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
+    """Return an action with what it does not say itself from the one that is meant.
+
+    `same_as` is `file.key`, or only the file where the key is the same.
+    """
     reference = action.get("same_as")
     if reference is None:
         return action
-    file, _, key = reference.partition(".")
+    file, _, other_key = reference.partition(".")
     try:
-        return files[file]["actions"][key]
+        meant = files[file]["actions"][other_key or key]
     except KeyError:
         raise ValueError(f"{name}.toml: no action is {reference}") from None
+    own = {word: value for word, value in action.items() if word != "same_as"}
+    return meant | own
 
 
 #: Keys of a rule's file that are about its sentences.

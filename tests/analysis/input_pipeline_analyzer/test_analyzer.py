@@ -149,7 +149,11 @@ def test_what_has_threads_of_its_own_is_not_told_to_run_in_parallel(
             "come late, most of their work in `decode` (data.py:31): make that cheaper",
         ),
         # What they do is not what the steps wait for.
-        (True, "`decode` (data.py:31)", "were idle while the steps waited"),
+        (
+            True,
+            "`decode` (data.py:31)",
+            "worker processes are idle while the step waits",
+        ),
     ],
 )
 def test_of_workers_that_come_late_the_function_is_named(

@@ -116,7 +116,7 @@ def test_an_element_that_was_ready_early_as_in_a9_3() -> None:
     assert result.summary.bottleneck is not None
     assert result.summary.bottleneck.type == "Prefetch"
     assert result.summary.suggestion_kind == "consumer_found_data"
-    assert "found an element ready" in (result.summary.suggestion or "")
+    assert "were ready when they were asked for" in (result.summary.suggestion or "")
 
 
 def test_transparent_stages_and_versions_as_in_a9_4() -> None:

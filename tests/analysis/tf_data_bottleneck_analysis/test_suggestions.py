@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.support.traces.pipelines import made_ahead, of_lines
 
-from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
-    SUGGESTIONS,
-    Upstream,
-)
-
 if TYPE_CHECKING:
     from tests.support.traces import blueprint
 
@@ -64,10 +59,3 @@ def test_a_prefetch_that_waits_points_upstream() -> None:
     assert result.summary.bottleneck is not None
     assert result.summary.bottleneck.type == "Prefetch"
     assert result.summary.suggestion_kind == "upstream_slow"
-
-
-def test_every_suggestion_can_be_given_and_reads_as_sentences() -> None:
-    for one in SUGGESTIONS:
-        assert one.words.endswith(".")
-        assert one.upstream in {"", Upstream.READY, Upstream.UNSEEN}
-    assert not SUGGESTIONS[-1].types

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.derive.input_pipeline.input_ops import WAITING_FOR_WORKERS
 from stepscope.derive.input_pipeline.stages import read_name
+from stepscope.derive.judging.input_actions import action_for_category
 from stepscope.derive.judging.input_verdict import HIGHLY, MODERATELY, NOT, UNKNOWN
 from stepscope.thresholds import THRESHOLDS
 from stepscope.units import PS_PER_US
@@ -15,56 +15,12 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.derive.judging.input_actions import InputFact
     from stepscope.derive.judging.input_verdict import InputVerdict
 
-#: Category → what to try (docs/tools/input_pipeline_analyzer.md#host-side).
-_ADVICE: Final = {
-    "enqueue": "Copy the next batch while this step computes, from pinned memory, and "
-    "send fewer bytes: narrow types that the device converts.",
-    "preprocessing": "Let the transformations run in parallel (tf.data: "
-    "num_parallel_calls; a DataLoader: num_workers), or do their work offline, before "
-    "training.",
-    "advanced_file_read": "Tune how far reading runs ahead: the prefetch size, the "
-    "interleave's cycle length, the reader's buffer.",
-    "demanded_file_read": "Read in advance of the demand: add prefetch, interleave the "
-    "files, or give the reader a buffer.",
-    WAITING_FOR_WORKERS: "Worker processes make the batches already, and they come "
-    "late{work}: make {each} cheaper (fewer bytes, cheaper transformations, a faster "
-    "store), or, where cores are idle, give the making more workers.",
-    "unclassified": "Move the work into an input pipeline that records its stages, so "
-    "that its parts can be told apart.",
-}
-#: What is left to try where the slowest stage has threads of its own already: whether
-#: its elements came late, or were ready, only the pipeline's own analysis knows.
-_AHEAD: Final = (
-    "The stage that a batch waits for has threads of its own already: the tf.data "
-    "analysis (`tf_data_bottleneck_analysis`) says what holds it up. Less work for "
-    "each element, or work done offline, before training, leaves cores free."
-)
-#: What is left to try where workers wait for work while steps wait for a batch.
-_READY: Final = (
-    "Worker processes make the batches already, and were idle while the steps waited: "
-    "more of them gain nothing. Hand over fewer and larger arrays, in narrower types, "
-    "and see which other work takes the host's cores."
-)
-#: What to try where copies are so short that most of each is its call.
-_SMALL: Final = (
-    "Combine small pieces of data into fewer, larger ones before they are sent to the "
-    "device."
-)
 #: Calls that send data send small pieces where neither they nor the copies that came of
 #: them last so long on average: a call that does not wait is short whatever it sends.
 _SMALL_US: Final = 100.0
-_OUTSIDE: Final = (
-    "The iterator is called between the steps' markers. Its time counts as input here; "
-    "put the call inside the marker, so that each step shows its own."
-)
-#: What to try where nothing recorded says what precedes the copy of a batch.
-_STARVED: Final = (
-    "Make the next batch while this step computes, in worker processes or threads. To "
-    "be sure that this is what the step waits for, put a range named `load_batch` "
-    "around the fetch and record again."
-)
 
 
 class NextStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,40 +69,36 @@ def next_steps(
         workers_in: The function that takes most of the workers' work, with file and
             line; None where none does.
     """
-    work = "" if workers_in is None else f", most of their work in {workers_in}"
-    each = "each batch" if workers_in is None else "that"
-    late = _ADVICE[WAITING_FOR_WORKERS].format(work=work, each=each)
-    advice = _ADVICE | {WAITING_FOR_WORKERS: _READY if workers_idle else late}
-    if slowest is not None and read_name(slowest).asynchronous:
-        advice["preprocessing"] = _AHEAD
     call_us = (spent_us.get("enqueue") or 0.0) / max(sends, 1)
-    if max(call_us, copy_us) < _SMALL_US:
-        advice["enqueue"] = _SMALL
-    known = {name: time for name, time in spent_us.items() if time}
-    whole = sum(known.values())
-    steps = [
+    facts: dict[InputFact, bool] = {
+        "copies_are_small": max(call_us, copy_us) < _SMALL_US,
+        "stage_has_own_threads": slowest is not None
+        and read_name(slowest).asynchronous,
+        "workers_are_idle": bool(workers_idle),
+        "worker_function_known": workers_in is not None,
+    }
+    holding = [name for name, holds in facts.items() if holds]
+    known_us = {name: time for name, time in spent_us.items() if time}
+    total_us = sum(known_us.values())
+    noted = {"outside_markers": outside_markers, "not_recorded": leading == "starved"}
+    ordered = (
+        *((name, None) for name, is_noted in noted.items() if is_noted),
+        *sorted(
+            known_us.items(),
+            key=lambda item: (_comes_late(item[0], leading), -item[1]),
+        ),
+    )
+    return tuple(
         NextStep(
             category=name,
-            self_time_us=time,
-            self_time_percent=100.0 * time / whole,
-            advice=advice[name],
+            self_time_us=time_us,
+            self_time_percent=None if time_us is None else 100.0 * time_us / total_us,
+            advice=action_for_category(name, holding).text.replace(
+                "{place}", workers_in or ""
+            ),
         )
-        for name, time in sorted(
-            known.items(), key=lambda item: (_comes_late(item[0], leading), -item[1])
-        )
-    ]
-    notes = {
-        "outside_markers": _OUTSIDE if outside_markers else None,
-        "not_recorded": _STARVED if leading == "starved" else None,
-    }
-    first = (
-        NextStep(
-            category=name, self_time_us=None, self_time_percent=None, advice=advised
-        )
-        for name, advised in notes.items()
-        if advised is not None
+        for name, time_us in ordered
     )
-    return *first, *steps
 
 
 def _comes_late(category: str, leading: str | None) -> bool:

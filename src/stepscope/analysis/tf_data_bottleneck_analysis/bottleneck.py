@@ -18,15 +18,9 @@ from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
     edges_of,
     nodes_of,
 )
-from stepscope.analysis.tf_data_bottleneck_analysis.suggestions import (
-    NOT_SLOW,
-    SHORT_CALLS,
-    Suggestion,
-    Upstream,
-    suggestion_for,
-)
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
+from stepscope.derive.judging.input_actions import action_for_stage
 from stepscope.derive.judging.input_verdict import (
     INPUT_VERDICT_NEEDS,
     verdict_of_run,
@@ -44,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.options import TfDataBottleneckAnalysisOptions
     from stepscope.derive.input_pipeline.calls import PipelineCalls
     from stepscope.derive.input_pipeline.graph import PipelineGraph
+    from stepscope.derive.judging.input_actions import InputAction, InputFact
     from stepscope.derive.judging.input_verdict import InputVerdict
     from stepscope.derive.profile_data import ProfileData
 
@@ -333,7 +328,7 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields["bottleneck"] = _bottleneck(worst)
     advice = _suggestion(worst)
     if advice is not None:
-        fields |= {"suggestion_kind": advice.kind, "suggestion": advice.words}
+        fields |= {"suggestion_kind": advice.suggestion_kind, "suggestion": advice.text}
     missing += [
         _WHY["only_transparent"].for_field(f"summary.{name}")
         for name in ("bottleneck", "suggestion_kind", "suggestion")
@@ -396,29 +391,31 @@ def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
     )
 
 
-def _suggestion(pipeline: _Pipeline, rank: int = 0) -> Suggestion | None:
+def _suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     """Return what to do about the bottleneck of one call, if it is slow."""
     call = pipeline.call(rank)
     stage = call["bottleneck"]
+    limits_steps = pipeline.host.limits_steps
     if call["latency_ps"] <= _SLOW_PS:
-        return SHORT_CALLS if pipeline.host.limits_steps else NOT_SLOW
+        waits: list[InputFact] = ["steps_wait"] if limits_steps else []
+        return action_for_stage("", ["no_call_is_slow", *waits])
     if stage is None:
         return None
     stages = pipeline.host.graph.stages
-    facts = stages.row(stage, named=True)
-    upstream = Upstream.NONE
-    if facts["asynchronous"]:
+    stage_row = stages.row(stage, named=True)
+    facts: list[InputFact] = ["device_pipeline"] if pipeline.on_device else []
+    if stage_row["asynchronous"]:
         rows = pipeline.host.calls.stages_of(call["call"])
         consumer = stages["consumer"].gather(rows["stage"])
         feeding = rows.filter((consumer == stage).fill_null(value=False))
-        upstream = Upstream.WAITED if feeding["blocking"].any() else Upstream.READY
-        upstream = upstream if len(feeding) else Upstream.UNSEEN
-    advice = suggestion_for(
-        facts["type"], upstream=upstream, on_device=pipeline.on_device
-    )
-    if pipeline.host.limits_steps is False:
-        return msgspec.structs.replace(advice, words=f"{_NOT_AWAITED}{advice.words}")
-    return advice
+        if feeding.is_empty():
+            facts.append("upstream_unseen")
+        elif not feeding["blocking"].any():
+            facts.append("upstream_ready")
+    action = action_for_stage(stage_row["type"], facts)
+    if limits_steps is False:
+        return msgspec.structs.replace(action, text=f"{_NOT_AWAITED}{action.text}")
+    return action
 
 
 def _chosen(
@@ -474,8 +471,8 @@ def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
         rank=rank,
         start_us=call["start_ps"] / PS_PER_US,
         latency_us=call["latency_ps"] / PS_PER_US,
-        suggestion_kind=advice.kind if advice else None,
-        suggestion=advice.words if advice else None,
+        suggestion_kind=advice.suggestion_kind if advice else None,
+        suggestion=advice.text if advice else None,
         nodes=nodes_of(
             run.trace(host.name),
             None if isinstance(stats, Unavailable) else stats,
@@ -511,7 +508,10 @@ def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
                 *(one.host.name, one.name, _slowest(one) / PS_PER_US),
                 one.host.input_bound,
                 *((found.type, found.long_name, found.self_us) if found else _NONE),
-                *(alike, *((advice.kind, advice.words) if advice else _NONE[:2])),
+                *(
+                    alike,
+                    *((advice.suggestion_kind, advice.text) if advice else _NONE[:2]),
+                ),
             )
         )
     return pl.DataFrame(rows, schema=BOTTLENECK_ROWS.dtypes(), orient="row")

@@ -300,7 +300,7 @@ def _left_to_do(
     whole = _ITEM.chosen("map_whole_batches") if "vectorise" in lacks else ()
     # Fetching ahead suits every pipeline; a cache only what is small and not random.
     if "prefetch" in lacks:
-        return (*whole, _ITEM.action("end_with_prefetch"), *cache, *rest)
+        return (*whole, _ITEM.action("make_batches_ahead"), *cache, *rest)
     return (*cache, *whole, *remaining, *rest)
 
 
