@@ -27,12 +27,14 @@ SHARED = f"{PACKAGE}._shared"
 FOLDER = Path("src", *PACKAGE.split("."))
 #: What the kernels are made by, besides their sources.
 RECIPE = (Path("setup.py"), Path("build_tools", "compiled_kernels.py"))
+#: What a kernel takes Cython's names from where it runs uncompiled.
+STAND_IN = f"from {PACKAGE}._shim import cython\n"
+#: What comes first in a kernel, before Cython itself.
+FIRST = "from __future__ import annotations\n"
 #: An import of functions that become a part of the kernel.
 INLINED = re.compile(
     rf"^from {re.escape(PACKAGE)}\.(_\w+) import (?:\([^)]*\)|.*)$", re.MULTILINE
 )
-#: Where the header of a module ends that may be a part of kernels.
-END_OF_HEADER = "    from stepscope._core import _shim as cython\n\n"
 #: No symbols for a debugger, and no warnings about generated C.
 FLAGS = ["-O3", "-g0", "-w"]
 
@@ -54,23 +56,26 @@ def kernels() -> list[Extension]:
 
 def inlined_in(kernel: Path) -> list[Path]:
     """Return the modules whose functions become a part of a kernel."""
-    if kernel.suffix != ".py":
-        return []
-    names = INLINED.findall(kernel.read_text(encoding="utf-8"))
+    names = INLINED.findall(_for_cython(kernel)) if kernel.suffix == ".py" else []
     return [kernel.with_name(f"{name}.py") for name in names]
 
 
-def with_inlined(kernel: Path, folder: Path) -> Path:
-    """Write a kernel together with the modules that are a part of it, if any are."""
-    modules = iter(inlined_in(kernel))
+def whole_kernel(kernel: Path, folder: Path) -> Path:
+    """Write what Cython compiles: a kernel, and the modules that are a part of it."""
+    parts = iter(inlined_in(kernel))
     source = INLINED.sub(
-        lambda _: next(modules).read_text("utf-8").rpartition(END_OF_HEADER)[2],
-        kernel.read_text(encoding="utf-8"),
+        lambda _: next(parts).read_text("utf-8").partition(STAND_IN)[2],
+        _for_cython(kernel),
     )
     whole = folder / kernel.name
     whole.parent.mkdir(parents=True, exist_ok=True)
     whole.write_text(source, encoding="utf-8")
     return whole
+
+
+def _for_cython(kernel: Path) -> str:
+    source = kernel.read_text(encoding="utf-8").replace(STAND_IN, "")
+    return source.replace(FIRST, f"{FIRST}\nimport cython\n", 1)
 
 
 class CompileKernels(build_ext):
@@ -121,9 +126,9 @@ class CompileKernels(build_ext):
         self.number, self.total = count(1), len(self.extensions)
         self.say(f"compiling {self.total} kernels")
         for kernel in self.extensions:
-            source = Path(kernel.sources[0])
-            if inlined_in(source):
-                kernel.sources = [with_inlined(source, folder / "inlined").as_posix()]
+            if kernel.name != SHARED:
+                whole = whole_kernel(Path(kernel.sources[0]), folder / "whole")
+                kernel.sources = [whole.as_posix()]
         made = cythonize(
             self.extensions,
             language_level=3,

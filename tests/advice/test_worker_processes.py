@@ -26,6 +26,7 @@ from stepscope.derive.facts.hosts.worker_processes import (
 )
 from stepscope.report.words.findings import headline, lead_sentence
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import present
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -203,8 +204,7 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
     }
     lines = [*waiting(inner=GET), *looks, *cores(2, busy=20.0, **counted)]
     finding = host_work.evaluate(
-        signals_of_profile(blueprint.profile(blueprint.trace(lines)), THRESHOLDS),
-        THRESHOLDS,
+        signals_of_profile(blueprint.profile(blueprint.trace(lines))), THRESHOLDS
     )
     assert lead_sentence(finding) == (
         "Waiting holds 38.0 % of the step: `take_batch` (train.py:41) waits in "
@@ -217,13 +217,13 @@ def test_a_step_that_waits_for_a_pool_names_what_the_pool_does() -> None:
 def test_usable_cores_are_those_that_the_recording_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    profile = blueprint.profile(blueprint.trace([*on_host(), *cores(4)]))
-    assert profile.of_run(machine_cores) == {"vm": 4}
-    table = profile.table("vm", "environment").with_columns(cores=2)
-    known = profile.table
+    trace = blueprint.trace([*on_host(), *cores(4)])
+    assert blueprint.profile(trace).of_run(machine_cores) == {"vm": 4}
+    environment = present(trace.table("environment")).with_columns(cores=2)
+    known = trace.table
     monkeypatch.setattr(
-        type(profile),
+        trace,
         "table",
-        lambda _, host, name: table if name == "environment" else known(host, name),
+        lambda name: environment if name == "environment" else known(name),
     )
-    assert profile.of_run(machine_cores) == {"vm": 2}
+    assert blueprint.profile(trace).of_run(machine_cores) == {"vm": 2}

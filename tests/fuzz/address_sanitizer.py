@@ -69,7 +69,7 @@ def sanitized_loop(folder: Path, *, cases: int, seed: int) -> int:
     )
     kernels = compiled_kernels.FOLDER
     for name in KERNELS:
-        compiled_kernels.with_inlined(ROOT / kernels / f"{name}.py", folder / kernels)
+        compiled_kernels.whole_kernel(ROOT / kernels / f"{name}.py", folder / kernels)
     subprocess.run([sys.executable, "-c", BUILD, *KERNELS], cwd=folder, check=True)
     library = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"],

@@ -6,12 +6,7 @@ only within a module.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 
 @cython.cfunc

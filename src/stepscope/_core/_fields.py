@@ -11,12 +11,7 @@ that does not exist. Bits of a number beyond the 64th are dropped, as protobuf d
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 
 @cython.cfunc

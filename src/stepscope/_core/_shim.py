@@ -1,17 +1,9 @@
 """Stands in for Cython when a kernel module runs uncompiled.
 
-A kernel module begins with
-
-    try:
-        import cython
-    except ImportError:
-        from stepscope._core import _shim as cython
-    if not cython.compiled:
-        from stepscope._core import _shim as cython
-
-Compiled, Cython resolves the names at compile time and this module is never imported.
-Uncompiled, this module stands in even where Cython is installed, because the `cast` of
-Cython's own Python module does not wrap. Here decorators hand back what they decorate,
+A kernel module takes `cython` from here. When it is compiled, that line becomes
+`import cython`, whose names Cython resolves, and this module is never imported.
+Uncompiled, it stands in even where Cython is installed, because the `cast` of Cython's
+own Python module does not wrap. Here decorators hand back what they decorate,
 `with cython.nogil:` keeps the lock, and types are names in annotations that nobody
 evaluates. Two names compute, so that both forms agree: `cast` wraps whole numbers to
 the width of the type, as C does, and `ccall` hands arrays on as memoryviews, whose
@@ -20,6 +12,7 @@ items are Python's numbers.
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
@@ -105,3 +98,6 @@ int = _Type(32)  # noqa: A001 - C's name
 uint = _Type(32, signed=False)
 long = longlong = Py_ssize_t = _Type(64)
 ulong = ulonglong = size_t = _Type(64, signed=False)
+
+#: The module itself, whose names are no types to a type checker.
+cython: Any = sys.modules[__name__]

@@ -18,14 +18,8 @@ long the longest lasts. Times are cut as in `_core/tiles.py`.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
-
 from stepscope._core._clipping import clipped_end, clipped_start
+from stepscope._core._shim import cython
 
 #: The output holds fewer slices than there are.
 NO_ROOM = -1

@@ -7,14 +7,8 @@ are written.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
-
 from stepscope._core._fields import varint_size, write_varint
+from stepscope._core._shim import cython
 
 #: The output is too small.
 NO_ROOM = -1

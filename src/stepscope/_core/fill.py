@@ -30,13 +30,6 @@ Definition: docs/formats/xplane.md#decoding.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
-
 from stepscope._core._fields import (
     find_id,
     read_fixed,
@@ -44,6 +37,7 @@ from stepscope._core._fields import (
     read_varint,
     skip_field,
 )
+from stepscope._core._shim import cython
 
 #: The rows do not lie within every array, or an array has the wrong shape.
 BAD_RANGE = -3

@@ -13,12 +13,7 @@ it once. Both are linear in nodes and edges.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: Arrays of different lengths, or a number outside of its table or array.
 BAD_RANGE = -3

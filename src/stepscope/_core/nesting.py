@@ -21,12 +21,7 @@ Definition: docs/definitions/names-and-events.md#nesting-and-self-time.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: A stack or an output array is too small: call again with more room.
 NO_ROOM = -1

@@ -11,12 +11,7 @@ added group by group in one pass; they are exact, whole numbers of 64 bits.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: An output array is too small.
 NO_ROOM = -1

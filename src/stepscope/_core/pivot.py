@@ -14,12 +14,7 @@ are irregular, and the caller asks SQLite itself.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: The slots or the list of representatives are too few: call again with more.
 NO_ROOM = -1

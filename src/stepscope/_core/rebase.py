@@ -9,13 +9,6 @@ sorted by. Malformed events are refused.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
-
 from stepscope._core._fields import (
     find_id,
     read_varint,
@@ -23,6 +16,7 @@ from stepscope._core._fields import (
     varint_size,
     write_varint,
 )
+from stepscope._core._shim import cython
 
 #: An event breaks the wire format.
 MALFORMED = -1

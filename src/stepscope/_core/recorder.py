@@ -22,13 +22,7 @@ from array import array
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
-
+from stepscope._core._shim import cython
 from stepscope.errors import is_from_handler
 
 if cython.compiled:

@@ -14,16 +14,11 @@ Frames elsewhere, as those of generators are, are read one by one.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    import os
+from stepscope._core._shim import cython
 
-    from stepscope._core import _shim as cython
 if cython.compiled:
     from cython.cimports.posix.unistd import pread
 

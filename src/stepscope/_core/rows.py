@@ -17,12 +17,7 @@ so that it takes a tenth longer.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: The depth of a span that overlaps an earlier one without lying inside it.
 APART = -1

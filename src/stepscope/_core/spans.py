@@ -12,12 +12,7 @@ cuts it. Every kernel is one merge-like walk. Arrays of wrong sizes give `BAD_RA
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: An output array is smaller than the contract says.
 NO_ROOM = -1

@@ -21,12 +21,7 @@ Definition: docs/tools/trace_viewer.md#op-lines.
 
 from __future__ import annotations
 
-try:
-    import cython
-except ImportError:
-    from stepscope._core import _shim as cython
-if not cython.compiled:
-    from stepscope._core import _shim as cython
+from stepscope._core._shim import cython
 
 #: More intervals run at once than the heap has places for.
 NO_ROOM = -1

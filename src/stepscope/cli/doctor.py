@@ -42,21 +42,18 @@ _AGAIN: Final = "Afterwards, stepscope doctor says whether it helped."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
-def answer(request: DoctorRequest, program: Sequence[str] | None) -> int:
+def answer(request: DoctorRequest) -> int:
     """Look, and print what was found; return 1 where a check fails.
 
-    Args:
-        request: What was asked for.
-        program: A program to record, with its arguments; None for this machine, or for
-            the recording at the path.
+    Of a program that is recorded the status is returned.
     """
-    if program is not None:
+    if request.program is not None:
         if request.path is not None:
             raise BadUsage(
                 f"{request.path} and a program: the doctor looks at one of them; leave "
                 "the other out."
             )
-        return _answer_of_program(program, form=request.form)
+        return _answer_of_program(request.program, form=request.form)
     if request.path is None:
         found = checks(Machine.here(servers=_servers), Path(request.logdir))
     else:

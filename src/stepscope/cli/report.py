@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stepscope.cli.output import (
     check_free,
     deliver,
@@ -15,7 +17,7 @@ from stepscope.cli.output import (
     progress,
     text_width,
 )
-from stepscope.cli.requests import REPORT_FORMS
+from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
 from stepscope.report.compose import STAGES, compose, explain, judge
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.cli.requests import ReportRequest
+    from stepscope.cli.requests import DiffRequest
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -51,6 +53,13 @@ def answer(asked: ReportRequest) -> int:
     else:
         _report(asked, kept_in)
     return 0
+
+
+def answer_difference(asked: DiffRequest) -> int:
+    """Compare two runs, and return the exit status."""
+    given = msgspec.structs.asdict(asked)
+    paths, against = (given.pop("new"),), (given.pop("base"),)
+    return answer(ReportRequest(paths=paths, against=against, **given))
 
 
 def _promise_file(asked: ReportRequest) -> Path:

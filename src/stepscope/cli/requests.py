@@ -1,4 +1,7 @@
-"""What each command can be asked for: its options and arguments, declared once."""
+"""What each command can be asked for: its options and arguments, declared once.
+
+The docstring of a request is the help of its command.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,20 @@ _HOST_LEVELS: Final = (
 _DEVICE_LEVELS: Final = "0 records nothing of devices."
 
 
-class ReportRequest(Frozen, frozen=True, eq=True, kw_only=True):
-    """What `stepscope report` is asked for."""
+class ReadsProfiles(Frozen, frozen=True):
+    """What a command is asked for that reads profiles, answers and ends."""
+
+    def files_to_read(self) -> tuple[str, ...]:
+        """Return all files and folders that it reads."""
+        return ()
+
+
+class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
+    """Say where the step time of a profile went, and what to change.
+
+    PATH is a log directory (its newest run), a run directory, or one file of a
+    supported format; several PATHs are several workers of one run.
+    """
 
     paths: Paths
     against: Annotated[
@@ -91,9 +106,18 @@ class ReportRequest(Frozen, frozen=True, eq=True, kw_only=True):
     output: OutputFile = None
     force: Force = False
 
+    def files_to_read(self) -> tuple[str, ...]:
+        """Return all files and folders that it reads."""
+        return tuple(filter(None, (*self.paths, *self.against, self.kernels)))
 
-class DiffRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope diff` is asked for."""
+
+class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
+    """Compare two runs: what changed, and what explains the change.
+
+    BASE and NEW are a log directory (its newest run), a run directory, or one file of a
+    supported format each. It is the answer of "report NEW --against BASE", which takes
+    several workers of one run.
+    """
 
     base: Annotated[str, Argument("BASE", GIVEN_PATH)]
     new: Annotated[str, Argument("NEW", GIVEN_PATH)]
@@ -102,9 +126,18 @@ class DiffRequest(Frozen, frozen=True, kw_only=True):
     output: OutputFile = None
     force: Force = False
 
+    def files_to_read(self) -> tuple[str, ...]:
+        """Return all files and folders that it reads."""
+        return self.base, self.new
 
-class ExplainRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope explain` is asked for."""
+
+class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
+    """Say who owns a stretch of idle time, and what ran meanwhile.
+
+    TIME counts from the start of the profile, as in the timeline. Give --at for the gap
+    around an instant, or --from and --to. Without a device it is said whose time that
+    of the step threads is.
+    """
 
     paths: Paths
     at: Annotated[
@@ -129,9 +162,21 @@ class ExplainRequest(Frozen, frozen=True, kw_only=True):
     output: OutputFile = None
     force: Force = False
 
+    def files_to_read(self) -> tuple[str, ...]:
+        """Return all files and folders that it reads."""
+        return self.paths
 
-class ShowRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope show` is asked for; `options` are those of the tool."""
+
+class ShowRequest(ReadsProfiles, frozen=True, kw_only=True):
+    """Print the tables of one tool.
+
+    Tools: overview_page (overview), input_pipeline_analyzer (input),
+    framework_op_stats (ops), kernel_stats (kernels), roofline_model (roofline),
+    memory_profile (memory), pod_viewer (pod), trace_viewer (trace),
+    tf_data_bottleneck_analysis (tfdata), inference_profile (inference), model_views
+    (model). PATH is a log directory (its newest run), a run directory, or one file;
+    several are several workers of one run.
+    """
 
     tool: Annotated[str, Argument("TOOL")]
     paths: Paths
@@ -157,9 +202,20 @@ class ShowRequest(Frozen, frozen=True, kw_only=True):
     output: OutputFile = None
     force: Force = False
 
+    def files_to_read(self) -> tuple[str, ...]:
+        """Return all files and folders that it reads."""
+        return tuple(filter(None, (*self.paths, self.kernels)))
+
 
 class RunRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope run` is asked for."""
+    """Run a Python program under the profiler, then report.
+
+    COMMAND is script.py, -m MODULE, python x.py, torchrun …, or any command that starts
+    Python, with its arguments. Nothing in the program changes. Steps are found by
+    themselves: batches of Keras fit, steps of a PyTorch optimizer, calls of a jitted
+    function or a tf.function, or what the program marks with ss.Trace. The exit status
+    is the program's own. What stepscope says, it says on standard error.
+    """
 
     command: Command
     logdir: LogDirectory = _LOG_DIRECTORY
@@ -236,7 +292,14 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
 
 
 class CaptureRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope capture` is asked for."""
+    """Record running programs that listen for it, then report.
+
+    ADDRESS is host:port of a profiler server in the program: that of stepscope run
+    --serve, ss.server.start, tf.profiler.experimental.server.start or
+    jax.profiler.start_server. Several are
+    recorded at the same time, as hosts of one run; @FILE means the addresses in a file,
+    unix:/PATH a Unix socket, tpu://NAME:PORT that port of each worker of a Cloud TPU.
+    """
 
     addresses: Annotated[tuple[str, ...], Argument("ADDRESS…", required=False)]
     attach: Annotated[
@@ -337,7 +400,11 @@ class CaptureRequest(Frozen, frozen=True, kw_only=True):
 
 
 class ServeRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope serve` is asked for."""
+    """Show the profiles of a log directory in a browser.
+
+    LOGDIR is a log directory, a run directory, a trace file, or the URL of one of
+    these (s3://…, gs://…). New profiles are shown as soon as they are there.
+    """
 
     logdir: Annotated[str, Argument("LOGDIR", GIVEN_PATH)]
     host: Annotated[
@@ -381,11 +448,19 @@ class ServeRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DoctorRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope doctor` is asked for."""
+    """Say what can be recorded here, what cannot, and what mends it.
+
+    With PATH: what the recording of that log directory, run or file lacks, and why.
+    The exit status is 1 where something cannot be recorded at all, or was lost.
+
+    With -- COMMAND: how large recordings of that program are, and how much slower it is
+    meanwhile, from one run to its end. The exit status is the program's own.
+    """
 
     path: Annotated[
         str | None, Argument("[PATH | -- COMMAND…]", GIVEN_PATH, required=False)
     ] = None
+    program: tuple[str, ...] | None = None
     logdir: Annotated[
         str, Option("Where a recording would be written.", "DIR", type=GIVEN_PATH)
     ] = _LOG_DIRECTORY
@@ -396,7 +471,10 @@ class DoctorRequest(Frozen, frozen=True, kw_only=True):
 
 
 class NsysRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope nsys` is asked for."""
+    """Record a program with Nsight Systems, then report.
+
+    The exit status is that of the program.
+    """
 
     command: Command
     range: Annotated[
@@ -436,7 +514,11 @@ class NsysRequest(Frozen, frozen=True, kw_only=True):
 
 
 class NcuRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope ncu` is asked for."""
+    """Measure the kernels of a program with Nsight Compute.
+
+    Each kernel is run again and again, alone: the program takes much longer, and its
+    times mean nothing. The exit status is that of the program.
+    """
 
     command: Command
     beside: Annotated[
@@ -507,4 +589,8 @@ class NcuRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DemoRequest(Frozen, frozen=True, kw_only=True):
-    """What `stepscope demo` is asked for: it has no options."""
+    """Record a small training loop here, and explain it.
+
+    The loop uses PyTorch, JAX or TensorFlow, whichever is installed beside stepscope,
+    else NumPy alone. What is printed is what `stepscope run` prints for your own.
+    """

@@ -56,16 +56,13 @@ def planned(logdir: str, **choices: Any) -> RunPlan:
     ).checked()
 
 
-def answer(request: RunRequest, written: Sequence[str]) -> int:
+def answer(request: RunRequest) -> int:
     """Run the program, report what was recorded, and return the program's status.
-
-    Args:
-        request: What was asked for.
-        written: The options that were written, as they are called.
 
     Raises:
         BadUsage: Options contradict each other, or cannot be followed.
     """
+    written = _written_options(click.get_current_context())
     if request.serve is not None:
         return _answer_served(request, request.serve, written)
     if request.open_to is not None:
@@ -81,6 +78,18 @@ def answer(request: RunRequest, written: Sequence[str]) -> int:
         if not request.no_report and _holds_traces(directory):
             _report_apart(directory)
     return status
+
+
+def _written_options(context: click.Context) -> list[str]:
+    """Return the options that were written, as they are called."""
+    by_default = click.core.ParameterSource.DEFAULT
+    return [
+        option.opts[0]
+        for option in context.command.params
+        if isinstance(option, click.Option)
+        and option.name is not None
+        and context.get_parameter_source(option.name) is not by_default
+    ]
 
 
 def _plan_of(request: RunRequest, written: Sequence[str]) -> RunPlan:

@@ -6,6 +6,7 @@ import gzip
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from stepscope.analysis.framework_op_stats.detail import OpDetailResult
 from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
@@ -36,7 +37,6 @@ from stepscope.session import open_profile
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    import msgspec
     import polars as pl
 
     from stepscope.analysis.results.tool import Tool
@@ -63,6 +63,9 @@ PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.com
 
 def answer(request: ShowRequest) -> int:
     """Run the tool, write what it found, and return the exit status."""
+    if request.compat is not None:
+        options = request.options | {COMPAT: request.compat}
+        request = msgspec.structs.replace(request, options=options)
     tool = _checked(request)
     with progress(stages=2) as shown:
         shown.stage("Reading")

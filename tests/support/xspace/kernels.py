@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib.util
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 if TYPE_CHECKING:
@@ -27,20 +26,12 @@ USERS = {
 
 
 def uncompiled(name: str) -> ModuleType:
-    """The kernel module run by Python, as on a machine that has no Cython either."""
+    """The kernel module run by Python, which never asks for Cython itself."""
     spec = importlib.util.spec_from_file_location(f"plain_{name}", CORE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    import_of = builtins.__import__
-
-    def without_cython(wanted: str, *details: Any) -> Any:
-        if wanted == "cython":
-            raise ImportError(wanted)
-        return import_of(wanted, *details)
-
-    with mock.patch.object(builtins, "__import__", without_cython):
-        spec.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 
