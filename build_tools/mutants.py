@@ -7,15 +7,16 @@ each in memory as `mutations.py` lists it, and runs the tests during which its b
 runs, the quickest first, until one fails. A change that no test notices survives: it
 is printed. At least 85 % have to die.
 
-Which tests run which block is found once for each commit, by running them with probes,
-and kept in `~/.cache/stepscope/mutants`. Each test file and each change has a process
-of its own, forked from this one, which has imported what all of them need; nothing is
-written into the checkout.
+Which tests run which block is found once for each state of the code, by running them
+with probes, and kept in `~/.cache/stepscope/mutants`. Each test file and each change
+has a process of its own, forked from this one, which has imported what all of them
+need; nothing is written into the checkout.
 """
 
 import argparse
 import ast
 import builtins
+import hashlib
 import json
 import os
 import random
@@ -60,6 +61,9 @@ MAX_CASES_OF_TEST: Final = 6
 ROUNDS_S: Final = (1.0, 8.0, 60.0)
 #: What a process may take beyond four times the expected: then it never ends.
 PATIENCE_S: Final = 60
+#: So many places are tried without a change first: nothing may fail there.
+CONTROLS: Final = 4
+NO_CHANGE: Final = ""
 #: The status of a process in which not a test failed but this program.
 FAULTY: Final = 70
 PYTEST: Final = (
@@ -171,13 +175,18 @@ def main(arguments: list[str]) -> None:
     commit = _git("rev-parse", "HEAD")
     begun_s = time.monotonic()
     _import_what_all_need()
-    blocks = load_blocks(commit, options.workers)
+    changes = hashlib.sha256(_git("diff", "HEAD").encode()).hexdigest()
+    blocks = load_blocks(f"{commit[:12]}-{changes[:12]}", options.workers)
     mutants = draw_mutants(options.places, options.seed or commit)
-    survivors = []
 
     def outlives_its_tests(mutant: Mutant) -> int:
         return outlives(mutant, related_tests(mutant, blocks))
 
+    controls = [mutant._replace(operator=NO_CHANGE) for mutant in mutants[:CONTROLS]]
+    for control, status in run_forked(outlives_its_tests, controls, options.workers):
+        if status:
+            sys.exit(f"tests of {control.module} fail without any change")
+    survivors = []
     tried = run_forked(outlives_its_tests, mutants, options.workers)
     for count, (mutant, status) in enumerate(tried, 1):
         place, change = describe(mutant)
@@ -256,9 +265,9 @@ def describe(mutant: Mutant) -> tuple[str, str]:
 # --- which tests ---
 
 
-def load_blocks(commit: str, workers: int) -> dict[Block, list[Test]]:
-    """The tests that run each block, the quickest first; found once for a commit."""
-    file = CACHE / "mutants" / f"{commit}.json"
+def load_blocks(state: str, workers: int) -> dict[Block, list[Test]]:
+    """The tests that run each block, the quickest first; found once for a state."""
+    file = CACHE / "mutants" / f"{state}.json"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
@@ -358,7 +367,8 @@ def outlives(mutant: Mutant, tests: list[Test]) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
 
     def change(tree: ast.Module) -> None:
-        find_places(tree)[mutant.ordinal].replace(mutant.operator)
+        if mutant.operator != NO_CHANGE:
+            find_places(tree)[mutant.ordinal].replace(mutant.operator)
 
     sys.meta_path.insert(0, Changing([mutant.module], change))
     for names in filter(None, rounds):

@@ -22,10 +22,11 @@ P95_FUNCTION_LINES = 50
 #: What `src` may hold at most. Lower a figure when the code has become smaller; raise
 #: one only together with a new capability, and name the capability beside the figure.
 MOST = {
-    "lines of Python": 163_930,
-    "modules of Python": 1_047,
-    "functions with names of one word, %": 65.5,
-    "private functions that are used once": 2_320,
+    "lines of Python": 145_620,
+    "lines of Python and declared data": 154_800,
+    "modules of Python": 730,
+    "functions with names of one word, %": 63.5,
+    "private functions that are used once": 2_050,
 }
 #: Function → the reason why it may be longer.
 LONG_FUNCTIONS: dict[str, str] = {}
@@ -33,6 +34,17 @@ LONG_FUNCTIONS: dict[str, str] = {}
 
 def modules(folder: str = "src/stepscope") -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
+
+
+def declared() -> list[Path]:
+    """Texts, columns, reasons, remedies and thresholds that are declared as data."""
+    made = {"texts.json", "pages", "static", "demo_profiles"}
+    return [
+        path
+        for kind in ("toml", "json", "md")
+        for path in sorted(SOURCE.rglob(f"*.{kind}"))
+        if not made & {path.name, *path.relative_to(SOURCE).parts}
+    ]
 
 
 @cache
@@ -81,6 +93,9 @@ def test_the_totals_only_fall() -> None:
     counted = {
         "lines of Python": sum(
             len(path.read_text("utf-8").splitlines()) for path in paths
+        ),
+        "lines of Python and declared data": sum(
+            len(path.read_text("utf-8").splitlines()) for path in (*paths, *declared())
         ),
         "modules of Python": len(paths),
         "functions with names of one word, %": (

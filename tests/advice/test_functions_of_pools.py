@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stepscope.advice.checklist import Checklist
+    from stepscope.report.compose import Judgement
 
 #: The steps of a run that its own clock times: those before are warm-up, and the
 #: recording begins and ends in two of the others.
@@ -34,10 +34,10 @@ JAX = "/opt/lib/python3.12/site-packages/jax/_src/debugging.py"
 @pytest.fixture
 def judged(
     shared_profile: Callable[[str], Path],
-) -> Callable[[str], tuple[Checklist, float]]:
+) -> Callable[[str], tuple[Judgement, float]]:
     """What is said of a kept run, and its mean step in ms by its own clock."""
 
-    def of(name: str) -> tuple[Checklist, float]:
+    def of(name: str) -> tuple[Judgement, float]:
         folder = shared_profile(f"experiments/{name}")
         truth = json.loads((folder / "truth.json").read_text())
         took = statistics.mean(truth["begin_to_begin_ms"][TIMED])

@@ -19,7 +19,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.capture.collectors.host import HostCollector
-from stepscope.capture.collectors.tensorflow import collector
+from stepscope.capture.collectors.tensorflow import _why_no_server
 from stepscope.capture.recording.session import current
 from stepscope.errors import BadUsage
 from stepscope.remote import captures, server
@@ -269,7 +269,7 @@ def test_no_level_of_a_client_starts_tensorflows_server(version: int) -> None:
     """The framework tests show it of TensorFlow; this is what it rests upon."""
     opts = ProfileOptions(version=version, host_tracer_level=3, python_tracer_level=1)
     _, options = captures.checked(ProfileRequest(duration_ms=5, opts=opts))
-    assert "is not started for a client" in (collector._why_no_server(options) or "")
+    assert "is not started for a client" in (_why_no_server(options) or "")
 
 
 @pytest.mark.parametrize(

@@ -145,15 +145,15 @@ class ProfileData:
             wanted: Derivations and tables; their inputs are computed too.
             hosts: Hosts to compute them for; by default all.
         """
+        wanted = tuple(wanted)
+        names = [_name(it) for it in wanted if not isinstance(it, RunDerivation)]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
         threads = worth_threads(sum(map(_events, traces)))
         if threads == 1:
             for reader in readers:
                 reader.run()
             return
-        wanted = tuple(wanted)
         waiting = _waiting(wanted, readers)
-        names = [_name(it) for it in wanted if not isinstance(it, RunDerivation)]
         names += [name for of_hosts, _ in waiting.values() for name in of_hosts]
         tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from stepscope.derive.costs.families import cost_of
@@ -111,3 +113,24 @@ def test_a_fused_kernel_touches_each_of_its_tensors() -> None:
     assert cost_of("triton_poi_fused_add_mul_0", Operands(((),))) is None
     # A template is a product of matrices: its tensors are read more than once.
     assert cost_of("triton_tem_fused_mm_0", given) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "result"),
+    [
+        ("aten::mm", tensors((8, 3), (3, 5)), 8 * 5),
+        ("aten::bmm", tensors((7, 8, 3), (7, 3, 5)), 7 * 8 * 5),
+        ("aten::mv", tensors((8, 3), (3,)), 8),
+        ("aten::matmul", tensors((3,), (3, 5)), 5),
+        ("aten::matmul", tensors((3,), (7, 3, 5)), 7 * 5),
+        ("aten::dot", tensors((3,), (3,)), 1),
+        ("aten::linear", tensors((2, 4, 3), (5, 3)), 2 * 4 * 5),
+        ("aten::_addmm_activation", tensors((5,), (8, 3), (3, 5)), 8 * 5),
+    ],
+)
+def test_a_product_moves_its_operands_and_its_result(
+    op: str, operands: Operands, result: int
+) -> None:
+    """Each number has four bytes."""
+    read = sum(math.prod(one.sizes) for one in operands.every())
+    assert accessed(op, operands) == 4 * (read + result)

@@ -124,29 +124,6 @@ def test_products(op: str, operands: Operands, expected: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "operands", "result"),
-    [
-        ("aten::mm", tensors((8, 3), (3, 5)), 8 * 5),
-        ("aten::bmm", tensors((7, 8, 3), (7, 3, 5)), 7 * 8 * 5),
-        ("aten::mv", tensors((8, 3), (3,)), 8),
-        ("aten::matmul", tensors((3,), (3, 5)), 5),
-        ("aten::matmul", tensors((3,), (7, 3, 5)), 7 * 5),
-        ("aten::dot", tensors((3,), (3,)), 1),
-        ("aten::linear", tensors((2, 4, 3), (5, 3)), 2 * 4 * 5),
-        ("aten::_addmm_activation", tensors((5,), (8, 3), (3, 5)), 8 * 5),
-    ],
-)
-def test_a_product_moves_its_operands_and_its_result(
-    op: str, operands: Operands, result: int
-) -> None:
-    """Each number has four bytes."""
-    cost = cost_of(op, operands)
-    assert cost is not None
-    read = sum(math.prod(one.sizes) for one in operands.every())
-    assert cost.accessed_bytes == 4 * (read + result)
-
-
-@pytest.mark.parametrize(
     ("equation", "sizes", "expected"),
     [
         ("bij,bjk->bik", ((7, 8, 3), (7, 3, 5)), 7 * 240),

@@ -105,6 +105,7 @@ def judge(folder: Path, content: bytes, seeds: range) -> None:
         assert [it.name for it in folder.iterdir()] == [path.name], seed
 
 
+@pytest.mark.sweep(every=4)
 @pytest.mark.parametrize("first", range(0, 240, AT_ONCE))
 def test_mutated_pages_raise_nothing_but_bad_input(
     tmp_path: Path, whole: bytes, first: int
