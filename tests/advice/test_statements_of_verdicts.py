@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from tests.support.results.statements import read
 
+from stepscope.derive.judging.input_actions import input_actions
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
@@ -46,6 +47,22 @@ CALLED_BOUND = re.compile(
 )
 CLEARED = re.compile(r"(?i)\bnot input-bound|data arrives in time")
 WRITTEN = re.compile(r"([<>]?[\d.]+) %")
+
+#: What tf.data's analysis suggests → what the pipeline cannot lack then.
+DENIED_BY_SUGGESTION = {
+    "has_parallel_form": {"cheaper", "ready"},
+    "sequential": {"cheaper", "ready"},
+    "slow_although_parallel": {"ready"},
+    "upstream_slow": {"ready"},
+    "consumer_found_data": {"upstream"},
+}
+#: What the input page advises → what the finding does not advise then: keys of actions.
+DENIED_BY_PAGE = {
+    "send_smaller_batches": {"add_workers", "load_in_workers"},
+    "make_late_batches_cheaper": {"load_in_workers", "send_smaller_batches"},
+    "make_late_batches_cheaper_in": {"load_in_workers", "send_smaller_batches"},
+    "transform_in_parallel": {"make_cheaper"},
+}
 
 
 def finding_of(document: Document, name: str = "input.bound") -> Finding:
@@ -137,7 +154,10 @@ def test_tf_data_calls_the_run_input_bound_where_the_finding_does(
     elif bound is False:
         assert "hardly wait" in summary.text or "do not wait" in summary.text
         # What is not waited for is not said to need a change.
-        assert re.match(r"The steps do not wait|Nothing to", summary.suggestion or "")
+        tables = found.bottlenecks["suggestion"].drop_nulls().to_list()
+        graphs = [one.suggestion for one in found.graphs if one.suggestion]
+        for text in (summary.suggestion or "", *tables, *graphs):
+            assert re.match(r"The steps do not wait|Nothing to", text)
 
 
 def test_the_first_thing_to_try_is_about_what_the_steps_wait_for(
@@ -155,6 +175,45 @@ def test_the_first_thing_to_try_is_about_what_the_steps_wait_for(
         assert tried[0] == "enqueue"
     elif cause == "fetch" and set(tried) - {"enqueue"}:
         assert tried[0] != "enqueue"
+
+
+def test_tf_data_and_the_check_of_stages_do_not_deny_each_other(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    stages, found = finding_of(document, "input.stage"), document.tf_data
+    # A stage is slow where steps wait for input, or have no slack left.
+    if stages.status == "fail":
+        status = finding_of(document).status
+        assert status == "fail" or finding_of(document).note == "hidden"
+    if isinstance(found, Unavailable) or not found.summary.limits_steps:
+        return
+    denied = DENIED_BY_SUGGESTION.get(found.summary.suggestion_kind or "", set())
+    assert denied.isdisjoint(stages.because)
+
+
+def test_the_input_page_does_not_deny_what_the_finding_advises(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    page = document.input_pipeline
+    if isinstance(page, Unavailable):
+        return
+    advised = {one.text for one in finding_of(document).actions}
+    for step in page.next_steps:
+        (key,) = keys_of(step.advice, step.category)
+        denied = {input_actions()[it].text for it in DENIED_BY_PAGE.get(key, ())}
+        assert denied.isdisjoint(advised), key
+
+
+def keys_of(advice: str, category: str) -> list[str]:
+    """The keys of the table's actions for a category that a text stands for."""
+    return [
+        key
+        for key, action in input_actions().items()
+        if category in action.categories
+        and re.fullmatch(re.escape(action.text).replace(r"\{place\}", ".+"), advice)
+    ]
 
 
 def page_kinds() -> set[str]:
@@ -180,10 +239,16 @@ def test_no_sentence_calls_a_program_what_the_finding_does_not(
             assert not CLEARED.search(text), text
 
 
-def test_the_input_leads_where_the_first_sentence_says_so(
+def test_the_first_sentence_is_about_a_finding_that_fails_and_says_its_share(
     recorded_run: str, shared_profile: Any
 ) -> None:
     _, document = read(shared_profile(recorded_run))
-    if document.headline.finding == "input.bound":
-        assert finding_of(document).status == "fail"
-        assert document.headline.percent == finding_of(document).share_percent
+    headline = document.headline
+    if headline.finding is None:
+        return
+    finding = finding_of(document, headline.finding)
+    assert finding.status == "fail"
+    if headline.finding == "input.bound":
+        assert headline.percent == finding.share_percent
+    elif headline.owner is None and headline.percent is not None:
+        assert headline.percent == pytest.approx(finding.share_percent)
