@@ -7,6 +7,8 @@ calls a program bound by input or clears it.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ import msgspec
 import pytest
 from tests.support.results.statements import read
 
+from stepscope import analysis
 from stepscope.derive.judging.input_actions import input_actions
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
@@ -62,6 +65,27 @@ DENIED_BY_PAGE = {
     "make_late_batches_cheaper": {"load_in_workers", "send_smaller_batches"},
     "make_late_batches_cheaper_in": {"load_in_workers", "send_smaller_batches"},
     "transform_in_parallel": {"make_cheaper"},
+}
+
+#: A field with such a name says whether, or by what, a program is held up.
+GIVES_A_VERDICT = re.compile(
+    r"verdict|bottleneck(?!s)|input_bound|suggest|limits_steps|next_steps"
+)
+#: Fields of results that this file compares with the findings …
+COMPARED = {
+    *("HostInput.verdict", "InputPipelineResult.verdict"),
+    *("InputPipelineResult.bottleneck_iterator", "InputPipelineResult.next_steps"),
+    *("OverviewPageResult.bottleneck", "StepSummary.bottleneck"),
+    "WorkerSummary.bottleneck",
+    *("Graph.suggestion", "Graph.suggestion_kind", "Summary.bottleneck"),
+    *("Summary.input_bound", "Summary.limits_steps", "Summary.suggestion"),
+    *("Summary.suggestion_kind", "Summary.verdict"),
+}
+#: … and those of which they are made, of one step, or another producer's verdict.
+PARTS_OF_RESULTS = {
+    "Worker.bottleneck",
+    *("DeviceSide.verdict", "HostSide.bottleneck_iterator", "_Critical.bottleneck"),
+    *("InputPipelineResult.compat_verdict", "Node.bottleneck"),
 }
 
 
@@ -146,6 +170,8 @@ def test_tf_data_calls_the_run_input_bound_where_the_finding_does(
     bound = BOUND[finding_of(document).status]
     summary = found.summary
     assert summary.input_bound is bound
+    if summary.verdict == "slow":
+        assert summary.limits_steps
     assert set(found.bottlenecks["input_bound"]) == {bound}
     if not bound:
         assert not summary.limits_steps
@@ -237,6 +263,49 @@ def test_no_sentence_calls_a_program_what_the_finding_does_not(
             assert not CALLED_BOUND.search(text), text
         if status != "pass":
             assert not CLEARED.search(text), text
+
+
+def test_a_worker_that_mostly_waits_for_input_has_a_finding_that_does_not_pass(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    profile, document = read(shared_profile(recorded_run))
+    pods = profile.tool("pod_viewer")
+    if isinstance(pods, Unavailable):
+        return
+    if any(worker.bottleneck == "input" for worker in pods.workers):
+        finding = finding_of(document)
+        assert finding.status != "pass" or finding.note == "short"
+
+
+def test_the_input_page_and_tf_data_name_one_slowest_stage(
+    recorded_run: str, shared_profile: Any
+) -> None:
+    _, document = read(shared_profile(recorded_run))
+    page, found = document.input_pipeline, document.tf_data
+    if isinstance(page, Unavailable) or isinstance(found, Unavailable):
+        return
+    bottleneck = found.summary.bottleneck
+    if bottleneck is not None:
+        assert page.bottleneck_iterator == bottleneck.long_name
+
+
+def test_every_field_that_gives_a_verdict_is_compared_with_the_findings() -> None:
+    for module in pkgutil.walk_packages(analysis.__path__, "stepscope.analysis."):
+        importlib.import_module(module.name)
+    fields = {
+        f"{result.__name__}.{field}"
+        for result in subclasses_of(msgspec.Struct)
+        if result.__module__.startswith("stepscope.analysis.")
+        for field in result.__struct_fields__
+        if GIVES_A_VERDICT.search(field)
+    }
+    assert fields - PARTS_OF_RESULTS == COMPARED
+
+
+def subclasses_of(parent: type) -> Iterator[type[msgspec.Struct]]:
+    for child in parent.__subclasses__():
+        yield child
+        yield from subclasses_of(child)
 
 
 def test_the_first_sentence_is_about_a_finding_that_fails_and_says_its_share(
