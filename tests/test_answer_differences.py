@@ -117,6 +117,7 @@ def checkout(folder: Path, text: str, number: int) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(PROGRAM.format(text=text, number=number))
+    (folder / ".gitignore").write_text("__pycache__/\n")
     python = folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(

@@ -76,7 +76,7 @@ CALLS = {
         ("stepscope.capture.collectors.torch.collector", "TorchCollector.start"),
         ("stepscope.capture.collectors.torch.collector", "TorchCollector.stop"),
         ("stepscope.capture.collectors.torch.collector", "_Recording._begin"),
-        ("stepscope.capture.collectors.torch.collector", "_Recording._handed_over"),
+        ("stepscope.capture.collectors.torch.collector", "joined"),
         ("stepscope.capture.collectors.torch.collector", "_Forward.__call__"),
         ("stepscope.capture.collectors.torch.collector", "planes_of"),
     ),
