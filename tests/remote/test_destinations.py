@@ -206,7 +206,27 @@ def test_nothing_stands_of_what_ends_in_the_middle(
 
     with pytest.raises(error):
         run_destination(tmp_path / "logs", "run").store("a.xplane.pb", pieces())
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    # Nor a run without a host.
+    assert not list((tmp_path / "logs").rglob("run"))
+
+
+def test_what_is_uploaded_is_received_where_no_other_user_reads_it(
+    tmp_path: Path,
+) -> None:
+    modes = []
+
+    def pieces() -> Iterator[bytes]:
+        yield PROFILE[:4]
+        (part,) = kept(tmp_path)
+        modes.append(part.parent.stat().st_mode & 0o077)
+        yield PROFILE[4:]
+
+    run_destination("memory://logs", "run").store("a.xplane.pb", pieces())
+    assert modes == [0]
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert memory.MemoryFileSystem().cat_file(
+        "/logs/plugins/profile/run/a.xplane.pb"
+    ) == (PROFILE)
 
 
 def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(

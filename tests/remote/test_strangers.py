@@ -69,6 +69,8 @@ with grpc.insecure_channel(address) as channel:
         for method in methods:
             call = channel.unary_unary(f"/tensorflow.{service}/{method}")
             ask(method, lambda: call(b"", timeout=30))
+    stream = channel.unary_stream("/stepscope.Recordings/Profile")
+    ask("pieces", lambda: list(stream(b"", timeout=30)))
 ask("attach", lambda: registry.reached_by(int(process)))
 ask("folder", lambda: os.listdir(folder))
 ask("file", lambda: open(f"{folder}/{process}.json").read())
@@ -91,7 +93,7 @@ os.symlink(f"{base}/run-{user}", f"{base}/link")
 )
 METHODS = (
     *("Profile", "Terminate", "Monitor", "StartContinuousProfiling", "GetSnapshot"),
-    *("StopContinuousProfiling", "NewSession"),
+    *("StopContinuousProfiling", "NewSession", "pieces"),
 )
 
 

@@ -71,7 +71,6 @@ MEASURES: Final = tuple(
 #: Below this share of the peak neither computing nor memory is what limits a kernel
 #: (NVIDIA's own limit in the section Speed of Light).
 _BUSY: Final = 60.0
-BOUNDS: Final = ("compute", "memory", "latency")
 _LIMITS: Final = {
     "block_limit_registers": "registers",
     "block_limit_shared_memory": "shared_memory",

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.temporary import make_folder
 from stepscope.errors import BadUsage
 from stepscope.formats.file_systems import file_system, is_url
 from stepscope.rundir import run_directory
@@ -65,20 +66,21 @@ class Destination:
         self._deliver = deliver
         self._keeps = keeps
         self._kept: Path | None = None
-        self._keeping = threading.Lock()
+        #: Folders are made and removed by one thread at a time.
+        self._making = threading.RLock()
 
     @classmethod
     def folder(cls, directory: Path) -> Destination:
         """Return a directory of this machine."""
 
-        def make_folder() -> Path:
+        def make_directory() -> Path:
             directory.mkdir(parents=True, exist_ok=True)
             return directory
 
         return cls(
             directory,
             directory.name,
-            make_folder=make_folder,
+            make_folder=make_directory,
             deliver=lambda part, name: _rename(part, directory / name),
         )
 
@@ -104,9 +106,8 @@ class Destination:
         Raises:
             NotStored: It cannot be written.
         """
-        part = _Part(
-            name, [self._make_folder, *([self._kept_folder] if self._keeps else [])]
-        )
+        folders = [self._make_folder, *([self._kept_folder] if self._keeps else [])]
+        part = _Part(name, folders, self._making)
         try:
             for piece in pieces:
                 part.write(piece)
@@ -149,10 +150,10 @@ class Destination:
         )
 
     def _kept_folder(self) -> Path:
-        with self._keeping:
+        with self._making:
             if self._kept is None:
                 self._kept = Path(tempfile.mkdtemp(prefix="stepscope-")) / self.run
-                self._kept.mkdir()
+            self._kept.mkdir(exist_ok=True)
         return self._kept
 
 
@@ -167,11 +168,14 @@ class _Part:
 
     path: Path
 
-    def __init__(self, name: str, make_folders: list[Callable[[], Path]]) -> None:
+    def __init__(
+        self, name: str, make_folders: list[Callable[[], Path]], making: threading.RLock
+    ) -> None:
         self.size = 0
         self.refused: Exception | None = None
         self._name = f".{name}.{secrets.token_hex(4)}"
         self._make_folders = make_folders
+        self._making = making
         self._file: io.FileIO | None = None
 
     def write(self, piece: bytes | memoryview) -> None:
@@ -180,21 +184,17 @@ class _Part:
         Raises:
             OSError: No folder takes it.
         """
-        while piece:
-            try:
-                file = self._file or self._open()
-                left = memoryview(piece)
-                while left:
-                    left = left[file.write(left) :]
-            except OSError as error:
-                del self._make_folders[0]
-                if not self._make_folders:
-                    raise
-                self.refused = self.refused or error
-                self._close()
-            else:
-                self.size += len(piece)
-                break
+        if not piece:
+            return
+        try:
+            self._append(piece)
+        except OSError as error:
+            del self._make_folders[0]
+            if not self._make_folders:
+                raise
+            self.refused = self.refused or error
+            self._close()
+            self.write(piece)
 
     def check(self, check: Callable[[memoryview], None]) -> None:
         """Show the content to a check, without reading it into memory."""
@@ -204,16 +204,25 @@ class _Part:
         check(memoryview(content))
 
     def remove(self) -> None:
-        """Remove the file where it still is."""
+        """Remove the file where it still is, and a folder in which nothing is left."""
         self._close()
         if hasattr(self, "path"):
-            with suppress(OSError):
+            with self._making, suppress(OSError):
                 self.path.unlink(missing_ok=True)
+                self.path.parent.rmdir()
+
+    def _append(self, piece: bytes | memoryview) -> None:
+        file = self._file or self._open()
+        left = memoryview(piece)
+        while left:
+            left = left[file.write(left) :]
+        self.size += len(piece)
 
     def _open(self) -> io.FileIO:
         before = self.path if self.size else None
-        path = self._make_folders[0]() / self._name
-        file = path.open("wb", buffering=0)
+        with self._making:
+            path = self._make_folders[0]() / self._name
+            file = path.open("wb", buffering=0)
         self._file = file
         if before is not None:
             # What a full disk took of the last piece is not counted.
@@ -252,7 +261,8 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
     return Destination(
         f"{text.rstrip('/')}/{below}",
         run,
-        make_folder=lambda: Path(tempfile.gettempdir()),
+        # Its user's alone: what was recorded is nobody else's to read.
+        make_folder=lambda: Path(make_folder("upload")),
         deliver=lambda part, name: _upload(system, part, folder / name),
     )
 

@@ -12,7 +12,7 @@ import functools
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.encoding import OWN_THREADS
@@ -31,6 +31,16 @@ _BUSY: Final = (
     "its profiler is started by the main thread, which was busy outside of Python or "
     "importing when the recording began"
 )
+
+
+class FrameworkRecording(Protocol):
+    """A recording of a framework whose profiler gives an XSpace."""
+
+    def stop(self) -> bytes:
+        """End it and return a serialized XSpace."""
+
+    def leave(self) -> None:
+        """Let go of it as the process ends; read nothing where the framework can."""
 
 
 class Entrance(NamedTuple):

@@ -13,10 +13,14 @@ import ctypes
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.giving_way import Entrance, GivesWay
+from stepscope.capture.collectors.giving_way import (
+    Entrance,
+    FrameworkRecording,
+    GivesWay,
+)
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.levels import (
     TracerLevels,
@@ -48,16 +52,6 @@ _NO_PROFILER: Final = Unavailable(
 )
 
 
-class _Recording(Protocol):
-    """One recording under way."""
-
-    def stop(self) -> bytes:
-        """End it and return a serialized XSpace."""
-
-    def leave(self) -> None:
-        """Let go of it as the process ends; read nothing where the framework can."""
-
-
 class JaxCollector(GivesWay):
     """Records with JAX's profiler while the program uses JAX."""
 
@@ -67,7 +61,7 @@ class JaxCollector(GivesWay):
 
     def __init__(self) -> None:
         super().__init__()
-        self._recording: _Recording | None = None
+        self._recording: FrameworkRecording | None = None
         self._was_given = False
         self._xspace: bytes | None = None
         self._asked = TracerLevels(host=2, device=1, python=0)

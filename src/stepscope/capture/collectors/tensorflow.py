@@ -21,10 +21,14 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.giving_way import Entrance, GivesWay
+from stepscope.capture.collectors.giving_way import (
+    Entrance,
+    FrameworkRecording,
+    GivesWay,
+)
 from stepscope.capture.collectors.left_over import OpenRecordings
 from stepscope.capture.collectors.levels import (
     TracerLevels,
@@ -217,16 +221,6 @@ _OPEN: Final = OpenRecordings()
 _SERVERS: Final[dict[int, int]] = {}
 
 
-class _Recording(Protocol):
-    """One recording under way."""
-
-    def stop(self) -> bytes:
-        """End it and return a serialized XSpace."""
-
-    def leave(self) -> None:
-        """Let go of it as the process ends; read nothing where the framework can."""
-
-
 class TensorFlowCollector(GivesWay):
     """Records with TensorFlow's profiler while the program uses TensorFlow."""
 
@@ -236,7 +230,7 @@ class TensorFlowCollector(GivesWay):
 
     def __init__(self) -> None:
         super().__init__()
-        self._recording: _Recording | None = None
+        self._recording: FrameworkRecording | None = None
         self._was_given = False
         self._xspace: bytes | None = None
         self._asked = _USUAL
@@ -301,7 +295,7 @@ class TensorFlowCollector(GivesWay):
         public = sys.modules.get("tensorflow.python.profiler.profiler_v2")
         return None if getattr(public, "_profiler", None) is None else _OWN
 
-    def _begun(self, options: ProfilerOptions) -> _Recording:
+    def _begun(self, options: ProfilerOptions) -> FrameworkRecording:
         if self._asked == _USUAL or _takes_levels():
             self.traces_python = bool(self._asked.python)
             return _InProcess(self._asked, options.max_bytes)

@@ -80,11 +80,6 @@ class Values(Frozen, frozen=True, eq=True):
         present = (self.kind == DOUBLE) | (self.kind == INT) | (self.kind == UINT)
         return numbers, present
 
-    def has_text(self) -> NDArray[np.bool_]:
-        """Return where there is a text, interned or in place."""
-        present: NDArray[np.bool_] = (self.kind == REF) | (self.kind == PLACE_TEXT)
-        return present
-
 
 def series_of(name: str, handles: NDArray[np.int32]) -> pl.Series:
     """Return a series of handles; -1 is null."""
