@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import stepscope as ss
-from stepscope.analysis.model_views.settings import PRESETS, settings_of
+from stepscope.analysis.model_views.settings import PRESETS, decide_settings
 from stepscope.analysis.options import ModelViewsOptions
 from stepscope.errors import BadUsage
 from stepscope.profiler.views import KNOWN, asked
@@ -42,7 +42,7 @@ def test_ready_made_options_are_the_presets_in_words_of_the_older_api(
     assert set(options) <= set(OF_TENSORFLOW)
     wanted = asked(options)
     assert (wanted.output, wanted.notes) == ("stdout", ())
-    settings = settings_of(msgspec.convert(wanted.options, ModelViewsOptions))
+    settings = decide_settings(msgspec.convert(wanted.options, ModelViewsOptions))
     found = {field: getattr(settings, field) for field in PRESETS[name]}
     assert {**found, "select": set(found["select"])} == {
         **PRESETS[name],

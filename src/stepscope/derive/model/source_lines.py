@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.model.places import inherit_labels
 from stepscope.derive.model.program_places import LIBRARY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -333,10 +333,7 @@ def _runs(
     own: NDArray[np.int32],
 ) -> Runs:
     """Arrange runs that come by thread, then start; `own` are the lines they name."""
-    line = own.astype(np.int32)
-    answer = inherit(nested.parent, line, 0, len(line))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    line = inherit_labels(nested.parent, own.astype(np.int32))
     named = own >= 0
     outermost = named.copy()
     some = np.flatnonzero(line >= 0)
