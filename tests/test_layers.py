@@ -103,7 +103,7 @@ ROOMS = {
     "capture": {
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.torch": (
-            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.contract collectors.giving_way "
             "collectors.levels ground temporary"
         ),
         "collectors.workers": (
