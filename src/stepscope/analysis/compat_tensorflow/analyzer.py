@@ -52,14 +52,11 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.compat_tensorflow.steps import CompatStep
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
     from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide
     from stepscope.analysis.options import InputPipelineOptions, OverviewPageOptions
     from stepscope.analysis.overview_page import OverviewPageResult
-    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("compat_tensorflow")
@@ -247,11 +244,6 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
     events = profile.table(host, "events")
     if isinstance(events, Unavailable):
         return events
-    rows = _summed(found, handles(events, "track"))
-    return rows if len(rows) else _WHY["no_ops"]
-
-
-def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     ops = found.ops
     dataset = (ops["category"] == int(OpCategory.DATASET)) & (ops["type"] == "Dataset")
     infeed = ops["type"].str.contains(_INFEED)
@@ -259,7 +251,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     count = len(ops)
     own = totals_by(found.op, found.self_ps, count=count)
     outer = totals_by(found.op, found.dur_ps, count=count, where=found.outermost)
-    pairs = combined([found.op, track[found.event]])
+    pairs = combined([found.op, handles(events, "track")[found.event]])
     threads = np.bincount(found.op[pairs.first], minlength=count)
     name = pl.col("name")
     category = (
@@ -271,7 +263,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
         .then(pl.lit("advanced_file_read"))
         .otherwise(pl.lit("demanded_file_read"))
     )
-    return (
+    rows = (
         ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", outer.total),
@@ -284,6 +276,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
         .select(pl.col(name).cast(kind) for name, kind in INPUT_OP_ROWS.items())
         .sort("self_ps", "name", descending=[True, False])
     )
+    return rows if len(rows) else _WHY["no_ops"]
 
 
 def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
@@ -387,12 +380,25 @@ def input_pipeline_analyzer(
     result = result_of(measured, steps, work, by_host)
     if isinstance(result, Unavailable):
         return result
-    word = _word(percent, other)
+    if percent >= THRESHOLDS.input_critical.value:
+        word = "HIGHLY"
+    elif percent >= THRESHOLDS.input_warn.value:
+        word = "MODERATELY"
+    else:
+        word = "POTENTIALLY" if other >= _POTENTIALLY_PERCENT else "NOT"
+    if word != "POTENTIALLY":
+        remark = ""
+    else:
+        remark = (
+            " TensorFlow's own page calls it POTENTIALLY input-bound, because "
+            f"{other:.1f} % of the step has no class there; time that nobody "
+            "explains is no evidence of input."
+        )
     return msgspec.structs.replace(
         result,
         compat=PRODUCER,
         compat_verdict=word,
-        text=result.text + _remark(word, other),
+        text=result.text + remark,
     )
 
 
@@ -410,29 +416,4 @@ def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
         input_transfer_percent=None,
         largest_category=work.largest_by_host.get(host),
         step_count=len(mine),
-    )
-
-
-def _word(input_percent: float, unexplained_percent: float) -> str:
-    """Return the word that TensorFlow's page has for the program.
-
-    Args:
-        input_percent: Share of the steps that is input.
-        unexplained_percent: Share that has no class.
-    """
-    if input_percent >= THRESHOLDS.input_critical.value:
-        return "HIGHLY"
-    if input_percent >= THRESHOLDS.input_warn.value:
-        return "MODERATELY"
-    return "POTENTIALLY" if unexplained_percent >= _POTENTIALLY_PERCENT else "NOT"
-
-
-def _remark(word: str, unexplained_percent: float) -> str:
-    """Say what TensorFlow's page calls the program where the verdict differs."""
-    if word != "POTENTIALLY":
-        return ""
-    return (
-        " TensorFlow's own page calls it POTENTIALLY input-bound, because "
-        f"{unexplained_percent:.1f} % of the step has no class there; time that nobody "
-        "explains is no evidence of input."
     )

@@ -198,24 +198,38 @@ PERCENTS: Final = (
 STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
-def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
-    """Return why step times, and fields that all steps have, are null."""
-    found = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
-    found += [
-        msgspec.structs.replace(one, field=f"steps.{one.field}")
-        for one in missing
-        if one.field.startswith("breakdown_ms.")
-    ]
-    return found
-
-
 def _of_all_hosts(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
     """Return why numbers of all hosts together are null."""
-    missing = _of_summary(of_summary)
+    missing = [
+        one for one in of_summary if one.field.startswith((*STEP_TIMES, "steps."))
+    ]
+    missing += [
+        msgspec.structs.replace(one, field=f"steps.{one.field}")
+        for one in of_summary
+        if one.field.startswith("breakdown_ms.")
+    ]
     if matching.in_lock_step:
-        return [*_of_shares(whole), *missing]
+        no_input = whole.why_no_input or _WHY["unsaid"]
+        values = {
+            "input_percent": (whole.percent(whole.input_ps), no_input),
+            "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
+            "input_wait_percent": (
+                whole.percent(whole.wait_ps),
+                whole.why_no_wait or no_input,
+            ),
+            "input_transfer_percent": (
+                whole.percent(whole.transfer_ps),
+                whole.why_no_transfer or no_input,
+            ),
+        }
+        lacks = [
+            why.for_field(name)
+            for name, (value, why) in values.items()
+            if value is None
+        ]
+        return lacks + missing
     why = Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
@@ -224,26 +238,6 @@ def _of_all_hosts(
     return [
         *(why.for_field(field) for field in (*PERCENTS, *STEP_TIMES)),
         *(one for one in missing if not one.field.startswith(STEP_TIMES)),
-    ]
-
-
-def _of_shares(whole: InputShare) -> list[Missing]:
-    """Return why shares of all hosts together are null."""
-    no_input = whole.why_no_input or _WHY["unsaid"]
-    values = {
-        "input_percent": (whole.percent(whole.input_ps), no_input),
-        "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
-        "input_wait_percent": (
-            whole.percent(whole.wait_ps),
-            whole.why_no_wait or no_input,
-        ),
-        "input_transfer_percent": (
-            whole.percent(whole.transfer_ps),
-            whole.why_no_transfer or no_input,
-        ),
-    }
-    return [
-        why.for_field(field) for field, (value, why) in values.items() if value is None
     ]
 
 

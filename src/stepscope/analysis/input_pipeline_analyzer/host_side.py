@@ -22,10 +22,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from stepscope.derive.input_pipeline.calls import PipelineCalls
-    from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
@@ -164,11 +162,7 @@ def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
     graph = run.derived(host, pipeline_graph)
     if isinstance(graph, Unavailable):
         return graph
-    return _critical_of(graph, calls)
-
-
-def _critical_of(graph: PipelineGraph, calls: PipelineCalls) -> _Critical:
-    """Charge each call once: a call of a device's pipeline contains host's calls."""
+    # A call of a device's pipeline contains those of the host's: each counts once.
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),
@@ -347,27 +341,18 @@ def worker_side(run: ProfileData) -> WorkerSide:
     rows = [row for host, seen in found.items() for row in _rows(host, seen)]
     awaited = sum(one.awaited_ps for one in found.values())
     idle = sum(one.idle_ps for one in found.values())
+    named = [one.worth_naming for one in found.values() if one.worth_naming is not None]
+    busiest = max(named, key=lambda one: one.time_ps, default=None)
     return WorkerSide(
         functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
         idle=idle >= _MOST * awaited if awaited else None,
-        most=_most(found.values()),
+        most=None
+        if busiest is None
+        else placed(f"`{busiest.function}`", busiest.file, busiest.line),
         missing=()
         if rows
         else tuple(why.for_field("worker_functions") for why in absent[:1]),
     )
-
-
-def _most(found: Iterable[WorkerFunctions]) -> str | None:
-    """Return the function that takes most of the workers' work, where one does."""
-    named = [one.worth_naming for one in found]
-    most = max(
-        (one for one in named if one is not None),
-        key=lambda one: one.time_ps,
-        default=None,
-    )
-    if most is None:
-        return None
-    return placed(f"`{most.function}`", most.file, most.line)
 
 
 def _rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:

@@ -141,7 +141,11 @@ def input_steps(
         known.max().alias("max"),
     )
     counted = set(measured_rows(host, excluded_flags)["window"].to_list())
-    waited = _waited(host, grouped["window"], waits)
+    waited: list[float | None] = [None] * len(grouped)
+    if waits is not None:
+        windows = host.windows.rows[grouped["window"]]
+        inside = waits.within(ints(windows, "start_ps"), ints(windows, "end_ps"))
+        waited = (inside / PS_PER_MS).tolist()
     return tuple(
         InputStep(
             # A shallow copy: the values of the step's own fields.
@@ -181,18 +185,6 @@ def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataF
         .with_columns(input_ps=pl.coalesce(whole, *some))
         .rename({"copy_in_ps": "transfer_ps"})
     )
-
-
-def _waited(
-    host: HostSteps, windows: pl.Series, waits: Spans | None
-) -> list[float | None]:
-    if waits is None:
-        return [None] * len(windows)
-    at = windows.to_numpy()
-    starts = ints(host.windows.rows, "start_ps")[at]
-    ends = ints(host.windows.rows, "end_ps")[at]
-    found: list[float | None] = (waits.within(starts, ends) / PS_PER_MS).tolist()
-    return found
 
 
 def device_rows(

@@ -144,7 +144,13 @@ def analyse(
             absent[host] = of_host
         else:
             found[host] = of_host
-    everything = _everything(profile, found)
+    frames = [
+        kernels.rows.with_columns(host=pl.lit(host))
+        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
+        .with_columns(_places(profile, host, kernels.rows["class"]))
+        for host, kernels in found.items()
+    ]
+    everything = pl.concat(frames) if frames else None
     if everything is None or not len(everything):
         return next(iter(absent.values()), _WHY["no_kernels"])
     stepped = (profile.derived(host, steps) for host in found)
@@ -167,29 +173,28 @@ def analyse(
         missing.append(said.for_field("nvidia_rules"))
         said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    computes = everything.filter(pl.col("precision").is_not_null())
+    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
+    slices = other_slices(
+        everything, label="kernel_name", value="total_ps", slices=_SLICES
+    )
     return KernelStatsResult(
         rows=rows,
         by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
         by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
-        pie=_pie(everything),
+        pie=slices.select(
+            "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
+        ),
         measured=launch_rows(profile),
         nvidia_rules=said,
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
-        time_us_by_precision=_by_precision(everything),
+        time_us_by_precision={
+            width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()
+        },
         missing=tuple(missing),
         inputs={host: _inputs(of_host) for host, of_host in found.items()},
     )
-
-
-def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
-    frames = [
-        kernels.rows.with_columns(host=pl.lit(host))
-        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
-        .with_columns(_places(profile, host, kernels.rows["class"]))
-        for host, kernels in found.items()
-    ]
-    return pl.concat(frames) if frames else None
 
 
 def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
@@ -300,22 +305,6 @@ def _united(
         .with_row_index("rank", offset=1)
         .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
         .select(*schema.dtypes())
-    )
-
-
-def _by_precision(everything: pl.DataFrame) -> dict[str, float]:
-    """Return the time of each width that occurs, in µs."""
-    computes = everything.filter(pl.col("precision").is_not_null())
-    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
-    return {width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()}
-
-
-def _pie(everything: pl.DataFrame) -> pl.DataFrame:
-    slices = other_slices(
-        everything, label="kernel_name", value="total_ps", slices=_SLICES
-    )
-    return slices.select(
-        "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
     )
 
 

@@ -138,7 +138,15 @@ def run_environment(
     kind = _kind(devices) if known else None
     if kind is None and known:
         missing.append(_WHY["nameless"].for_field("environment.device_type"))
-    dropped = _dropped(profile, hosts)
+    notes: list[QualityNote] = []
+    for host in hosts:
+        notes += profile.trace(host).quality_notes()
+    counts = [
+        note.count
+        for note in notes
+        if note.kind == "dropped_events" and note.count is not None
+    ]
+    dropped = sum(counts) if counts else None
     if dropped is None:
         missing.append(_WHY["not_counted"].for_field("environment.dropped_events"))
     return RunEnvironment(
@@ -213,16 +221,3 @@ def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
         python_tracer_level=row["python_tracer_level"],
         grouped=bool(row["grouped"]),
     )
-
-
-def _dropped(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Count lost events as far as the tracers report them."""
-    notes: list[QualityNote] = []
-    for host in hosts:
-        notes += profile.trace(host).quality_notes()
-    counts = [
-        note.count
-        for note in notes
-        if note.kind == "dropped_events" and note.count is not None
-    ]
-    return sum(counts) if counts else None

@@ -250,7 +250,14 @@ def analyse(
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
         return measured
-    times = _step_times(measured, options)
+    steps = tuple(
+        step
+        for host in measured.hosts
+        if host.windows.has_steps
+        for step in step_list(measured.run, host)
+    )
+    summary, missing = _summary(measured, options)
+    times = StepTimes(steps, summary, missing)
     placed = placement_of(measured.run, measured.run.hosts)
     account = account_of(measured.run, measured.hosts, options.exclude_flags)
     return page_of(measured, options, times=times, account=account, placed=placed)
@@ -371,17 +378,6 @@ class _Notes:
             self.missing.append(value.for_field(field))
             return None
         return value
-
-
-def _step_times(measured: MeasuredRun, options: OverviewPageOptions) -> StepTimes:
-    steps = tuple(
-        step
-        for host in measured.hosts
-        if host.windows.has_steps
-        for step in step_list(measured.run, host)
-    )
-    summary, missing = _summary(measured, options)
-    return StepTimes(steps, summary, missing)
 
 
 def _each_host(

@@ -49,7 +49,16 @@ def gaps(
     found = [reason.for_field(f"workers[{host}]") for host, reason in absent.items()]
     if isinstance(slowest, Unavailable):
         found.append(slowest.for_field("slowest"))
-    found += _left_out(hosts)
+    lacking: dict[str, Missing] = {}
+    for host in hosts:
+        shown, _ = present_categories(host.rows, host.missing)
+        for category in CATEGORIES:
+            reason = reason_of(category, host.missing)
+            if category not in shown and reason is not None:
+                for place in _PLACES:
+                    field = f"{place}.breakdown_ms.{category}"
+                    lacking.setdefault(field, reason.for_field(field))
+    found += list(lacking.values())
     reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
     reasons |= {f"clocks.{name}_us": _doubt(result) for name in ("doubt", "bound")}
     reasons |= {
@@ -183,17 +192,3 @@ def _of_step(
 def _is_withheld(slowest: SlowestWorker | Unavailable) -> TypeGuard[Unavailable]:
     """Return whether records are missing, so that no worker is compared."""
     return isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
-
-
-def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
-    """Return categories that no worker could look at, with the reason."""
-    found: dict[str, Missing] = {}
-    for host in hosts:
-        shown, _ = present_categories(host.rows, host.missing)
-        for category in CATEGORIES:
-            reason = reason_of(category, host.missing)
-            if category not in shown and reason is not None:
-                for place in _PLACES:
-                    field = f"{place}.breakdown_ms.{category}"
-                    found.setdefault(field, reason.for_field(field))
-    return list(found.values())

@@ -120,10 +120,25 @@ def points(
     """
     names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]
     whole = int(work["share_ps"].sum())
+    given = {
+        "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * GIGA,
+        "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * GIGA,
+    }
+    no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
     return (
-        _with_given_peaks(work, options)
+        work.with_columns(
+            pl.when(_RAN).then(rate * _SECONDS).alias(name)
+            for name, rate in given.items()
+            if rate is not None
+        )
         .with_columns(
-            _lacks().alias("lacks"),
+            pl.when(no_flops & no_bytes)
+            .then(pl.lit(_NOTHING_KNOWN))
+            .when(no_flops)
+            .then(pl.lit("operations"))
+            .when(no_bytes)
+            .then(pl.lit("bytes"))
+            .alias("lacks"),
             (pl.col("share_ps") / PS_PER_US).alias("self_us"),
             (pl.col("total_ps") / PS_PER_US).alias("total_us"),
             share(pl.col("share_ps"), whole).alias("time_percent"),
@@ -145,32 +160,6 @@ def points(
 _SECONDS: Final = pl.col("total_ps") / PS_PER_S
 _RAN: Final = pl.col("total_ps") > 0
 _NOTHING_KNOWN: Final = "operations and bytes"
-
-
-def _with_given_peaks(
-    work: pl.DataFrame, options: RooflineModelOptions
-) -> pl.DataFrame:
-    given = {
-        "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * GIGA,
-        "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * GIGA,
-    }
-    return work.with_columns(
-        pl.when(_RAN).then(rate * _SECONDS).alias(name)
-        for name, rate in given.items()
-        if rate is not None
-    )
-
-
-def _lacks() -> pl.Expr:
-    no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
-    return (
-        pl.when(no_flops & no_bytes)
-        .then(pl.lit(_NOTHING_KNOWN))
-        .when(no_flops)
-        .then(pl.lit("operations"))
-        .when(no_bytes)
-        .then(pl.lit("bytes"))
-    )
 
 
 def _intensity() -> pl.Expr:

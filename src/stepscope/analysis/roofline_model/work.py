@@ -84,8 +84,21 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("flops", "accessed_bytes")
     )
+    alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
+    of_op = ops.filter(pl.len().over("name") == 1).select(
+        pl.col("name").alias("op_name"),
+        pl.col("total_ps").alias("of_op_ps"),
+        *_WORK,
+    )
     joined = merged.with_columns(counted.alias("counted")).join(
-        _of_single_kernels(merged, ops), on=_KEY, how="left", suffix="_of_op"
+        alone.select(*_KEY, "total_ps")
+        .join(of_op, on="op_name")
+        # Copies and other launches have a part of an op that took longer.
+        .filter(pl.col("total_ps") == pl.col("of_op_ps"))
+        .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK)),
+        on=_KEY,
+        how="left",
+        suffix="_of_op",
     )
     return joined.select(
         *_KEY,
@@ -132,23 +145,6 @@ def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
     ).select(ops.columns)
 
 
-def _of_single_kernels(merged: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Return the work of kernels that are all that their op does on the device."""
-    alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
-    of_op = ops.filter(pl.len().over("name") == 1).select(
-        pl.col("name").alias("op_name"),
-        pl.col("total_ps").alias("of_op_ps"),
-        *_WORK,
-    )
-    return (
-        alone.select(*_KEY, "total_ps")
-        .join(of_op, on="op_name")
-        # Copies and other launches have a part of an op that took longer.
-        .filter(pl.col("total_ps") == pl.col("of_op_ps"))
-        .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK))
-    )
-
-
 def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     """Return the kernels of one host with their work, class by class."""
     found = profile.derived(host, kernels)
@@ -160,7 +156,13 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
         *("uses_tensor_core", "total_ps"),
         pl.col("count").alias("occurrences"),
     ).with_columns(costs.select("flops", "accessed_bytes")[found.rows["class"]])
-    rows = rows.join(_counters(profile, host), on="class", how="left")
+    measured = profile.derived(host, measured_kernels)
+    if isinstance(measured, Unavailable):
+        schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
+        counters = pl.DataFrame(schema=schema)
+    else:
+        counters = measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
+    rows = rows.join(counters, on="class", how="left")
     rows = rows.with_columns(_operations().alias("run_flops"))
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("run_flops", "dram_bytes")
@@ -193,15 +195,6 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
 
 
-def _counters(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return what was counted of one run, by class of kernels."""
-    measured = profile.derived(host, measured_kernels)
-    if isinstance(measured, Unavailable):
-        schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
-        return pl.DataFrame(schema=schema)
-    return measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
-
-
 _VECTOR: Final = ("flops_fp16", "flops_fp32", "flops_fp64")
 _COUNTERS: Final = (
     *_VECTOR,
@@ -227,7 +220,19 @@ def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | 
     if "all" in peaks:
         return peaks["all"]
     if row["run_flops"]:
-        return _mixed_rate(row, peaks)
+        # The mix of units that the counters show.
+        tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
+        counts = {
+            "fp32": row["flops_fp32"],
+            "fp16": row["flops_fp16"],
+            "fp64": row["flops_fp64"],
+            _MATRIX.get(row["precision"] or "", "matrix"): tensor,
+        }
+        used = {unit: count for unit, count in counts.items() if count}
+        if not used.keys() <= peaks.keys():
+            return None
+        least_s = sum(count / peaks[unit] for unit, count in used.items())
+        return float(row["run_flops"] / least_s)
     if row["precision_evidence"] in (None, "default"):
         return None
     unit = unit_of(
@@ -236,22 +241,6 @@ def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | 
         matrix=row["uses_tensor_core"],
     )
     return None if unit is None else peaks.get(unit)
-
-
-def _mixed_rate(row: dict[str, Any], peaks: dict[str, float]) -> float | None:
-    """Return FLOP/s at the mix of units that the counters show."""
-    tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
-    counts = {
-        "fp32": row["flops_fp32"],
-        "fp16": row["flops_fp16"],
-        "fp64": row["flops_fp64"],
-        _MATRIX.get(row["precision"] or "", "matrix"): tensor,
-    }
-    used = {unit: count for unit, count in counts.items() if count}
-    if not used.keys() <= peaks.keys():
-        return None
-    least_s = sum(count / peaks[unit] for unit, count in used.items())
-    return float(row["run_flops"] / least_s)
 
 
 def measured_alone(profile: ProfileData) -> pl.DataFrame:

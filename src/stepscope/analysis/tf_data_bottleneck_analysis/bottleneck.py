@@ -338,24 +338,19 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     verdict = _verdict(slow=latency_ps > _SLOW_PS, limits=limits)
     fields |= {"input_bound": bound, "max_latency_us": latency_ps / PS_PER_US}
     fields |= {"host": worst.host.name, "pipeline": worst.name, "limits_steps": limits}
-    missing += _undecided(worst.host, fields)
+    why = worst.host.decided
+    if not isinstance(why, Unavailable):
+        why = why.why or _WHY["undecided"]
+    names = ["input_bound"] if fields["input_bound"] is None else []
+    if fields["limits_steps"] is None and not isinstance(worst.host.wait, Unavailable):
+        names.append("limits_steps")
+    missing += [why.for_field(f"summary.{name}") for name in names]
     text = _TEXTS[verdict]
     if bound:
         text = _TEXTS_OF_BOUND.get((verdict, bool(limits)), text)
     elif bound is None and verdict == "not_slow":
         text = _NOT_SLOW_UNWEIGHED
     return Summary(verdict=verdict, text=text, **fields), missing
-
-
-def _undecided(host: _Host, fields: dict[str, Any]) -> list[Missing]:
-    """Return why it is not known whether the steps wait for their input."""
-    why = host.decided
-    if not isinstance(why, Unavailable):
-        why = why.why or _WHY["undecided"]
-    names = ["input_bound"] if fields["input_bound"] is None else []
-    if fields["limits_steps"] is None and not isinstance(host.wait, Unavailable):
-        names.append("limits_steps")
-    return [why.for_field(f"summary.{name}") for name in names]
 
 
 #: Fields of the summary that only a host pipeline gives, …
@@ -442,7 +437,26 @@ def _graphs(
     for one in chosen:
         field = f"graphs[{one.host.name}, {one.name}]"
         if options.rank < len(one.calls):
-            graph = _graph(run, one, options.rank)
+            host, call = one.host, one.call(options.rank)
+            advice = _suggestion(one, options.rank)
+            stats = run.table(host.name, "stats")
+            graph = Graph(
+                host=host.name,
+                pipeline=one.name,
+                rank=options.rank,
+                start_us=call["start_ps"] / PS_PER_US,
+                latency_us=call["latency_ps"] / PS_PER_US,
+                suggestion_kind=advice.suggestion_kind if advice else None,
+                suggestion=advice.text if advice else None,
+                nodes=nodes_of(
+                    run.trace(host.name),
+                    None if isinstance(stats, Unavailable) else stats,
+                    host.graph,
+                    host.calls,
+                    call=call["call"],
+                ),
+                edges=edges_of(host.graph, host.calls, call=call["call"]),
+            )
             graphs.append(graph)
             if graph.suggestion is None:
                 missing += [
@@ -459,29 +473,6 @@ def _graphs(
     if not any(node.parameters for graph in graphs for node in graph.nodes):
         missing.append(_WHY["no_parameters"].for_field("graphs.nodes.parameters"))
     return tuple(graphs), missing
-
-
-def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
-    host, call = pipeline.host, pipeline.call(rank)
-    advice = _suggestion(pipeline, rank)
-    stats = run.table(host.name, "stats")
-    return Graph(
-        host=host.name,
-        pipeline=pipeline.name,
-        rank=rank,
-        start_us=call["start_ps"] / PS_PER_US,
-        latency_us=call["latency_ps"] / PS_PER_US,
-        suggestion_kind=advice.suggestion_kind if advice else None,
-        suggestion=advice.text if advice else None,
-        nodes=nodes_of(
-            run.trace(host.name),
-            None if isinstance(stats, Unavailable) else stats,
-            host.graph,
-            host.calls,
-            call=call["call"],
-        ),
-        edges=edges_of(host.graph, host.calls, call=call["call"]),
-    )
 
 
 def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:

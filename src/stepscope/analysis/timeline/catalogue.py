@@ -105,6 +105,12 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     if isinstance(ruler, Unavailable):
         missing = (ruler.for_field("steps"),)
         ruler = pl.DataFrame(schema=RULER_STEPS)
+    threads = (
+        tracks.filter(pl.col("kind") == "thread")
+        .group_by("section")
+        .agg(pl.len().alias("threads"))
+    )
+    many = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
     return TrackCatalogue(
         host=host,
         begin_ps=begin,
@@ -112,7 +118,9 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
         # The lowest level whose tiles are at least that wide.
         coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
         tile_buckets=TILE_BUCKETS,
-        sections=_sections(shown, tracks),
+        sections=shown.timeline.sections.with_row_index("section")
+        .with_columns(collapsed=pl.col("section").is_in(many))
+        .drop("section"),
         tracks=tracks,
         counters=tuple(
             CounterTrack(
@@ -141,20 +149,6 @@ def _tracks(shown: HostTimeline) -> pl.DataFrame:
         pl.Series("drawn", drawn, pl.Int64),
         (pl.col("end") - pl.col("begin")).alias("spans"),
         pl.col("source").is_not_null().alias("recorded"),
-    )
-
-
-def _sections(shown: HostTimeline, tracks: pl.DataFrame) -> pl.DataFrame:
-    threads = (
-        tracks.filter(pl.col("kind") == "thread")
-        .group_by("section")
-        .agg(pl.len().alias("threads"))
-    )
-    many = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
-    return (
-        shown.timeline.sections.with_row_index("section")
-        .with_columns(collapsed=pl.col("section").is_in(many))
-        .drop("section")
     )
 
 

@@ -272,7 +272,14 @@ def _tracks(
         )
         drawn = shown if own else stop - begin
         first = int(starts[0]) + trace.offset_ps
-        last = _last_end(starts, durs) + trace.offset_ps
+        parts = range(0, len(starts), _TOGETHER)
+        last = (
+            max(
+                int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
+                for at in parts
+            )
+            + trace.offset_ps
+        )
         rows.append((drawn, first / PS_PER_MS, last / PS_PER_MS))
     names = timeline.sections["name"].gather(tracks["section"])
     lanes = trace.threads.group_by("track", maintain_order=True).agg(
@@ -320,15 +327,6 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 #: Spans that are looked at together: few enough for what is made of them to stay in
 #: a cache, and not to be fetched from the system page by page.
 _TOGETHER: Final = 1 << 16
-
-
-def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
-    """Return the greatest end of some spans, which are at least one."""
-    parts = range(0, len(starts), _TOGETHER)
-    return max(
-        int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
-        for at in parts
-    )
 
 
 def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
