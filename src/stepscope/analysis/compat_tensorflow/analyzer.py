@@ -99,10 +99,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     summary = StepSummary(
         step_count=len(steps),
         row_count=len(steps),
-        left_out={},
         step_time_ms=times,
-        host_period_ms=None,
-        batch_time_ms=None,
         device_step_time_ms=times,
         breakdown_ms={
             name: value / len(steps) / PS_PER_MS for name, value in sums.items()
@@ -112,54 +109,38 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
             for name in CATEGORIES
         },
         breakdown_percent=shares,
-        breakdown_detail_ms={},
-        overlapped_ms=None,
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares["kernel_launch"],
         input_percent=shares["input"],
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
-        any_device=None,
         bottleneck=bottleneck_of(verdict_of(shares["input"])),
     )
     absent = tuple(
         _WHY["not_in_compat"].for_field(field)
         for field in (
-            "breakdown_detail_ms",
-            "host_period_ms",
-            "overlapped_ms",
-            "any_device",
+            *("breakdown_detail_ms", "host_period_ms", "overlapped_ms", "any_device"),
             "op_placement.host_self_time_percent",
             "op_placement.device_self_time_percent",
-            "op_placement.dataset_executions",
-            "steps.device_working_ms",
-            "steps.idle_input_ms",
-            "batch_time_ms",
-            "steps.batches",
-            "steps.gap_ms",
+            *("op_placement.dataset_executions", "steps.device_working_ms"),
+            *("steps.idle_input_ms", "batch_time_ms", "steps.batches", "steps.gap_ms"),
             "steps.device_busy_ms",
         )
     )
-    return StepTimes(tuple(map(_step, steps)), summary, (*missing, *absent))
-
-
-def _step(step: CompatStep) -> Step:
-    return Step(
-        step=step.group,
-        name=step.name,
-        host=step.host,
-        batches=None,
-        start_ms=step.start_ps / PS_PER_MS,
-        duration_ms=step.duration_ps / PS_PER_MS,
-        device_step_time_ms=step.duration_ps / PS_PER_MS,
-        flags=(),
-        breakdown_ms={name: step.category_ps[name] / PS_PER_MS for name in CATEGORIES},
-        device_working_ms=None,
-        idle_input_ms=None,
-        gap_ms=None,
-        device_busy_ms=None,
-        device_busy_least_ms=None,
-        device_busy_most_ms=None,
+    listed = tuple(
+        Step(
+            step=step.group,
+            name=step.name,
+            host=step.host,
+            start_ms=step.start_ps / PS_PER_MS,
+            duration_ms=step.duration_ps / PS_PER_MS,
+            device_step_time_ms=step.duration_ps / PS_PER_MS,
+            breakdown_ms={
+                name: step.category_ps[name] / PS_PER_MS for name in CATEGORIES
+            },
+        )
+        for step in steps
     )
+    return StepTimes(listed, summary, (*missing, *absent))
 
 
 _ANNOTATED: Final = [
@@ -225,7 +206,7 @@ def overview_page(
     steps = compat_steps(measured.run, measured.names)
     if isinstance(steps, Unavailable):
         return steps
-    placed = placement_of(measured.run, measured.run.hosts)
+    placed = placement_of(measured.run)
     counted = compat_placement(measured.run, measured.names)
     if not isinstance(counted, Unavailable):
         placement, eager = counted
@@ -289,13 +270,23 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         percent: Share of the steps that is input.
     """
     written, summary, missing = times
-    steps = tuple(map(_compat_step, written))
+    steps = []
+    for step in written:
+        spent_percent = None
+        if step.duration_ms:
+            spent_percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
+        steps.append(
+            InputStep(
+                **{name: getattr(step, name) for name in Step.__struct_fields__},
+                counted=True,
+                input_ms=step.breakdown_ms["input"],
+                input_percent_avg=spent_percent,
+                input_percent_min=spent_percent,
+                input_percent_max=spent_percent,
+            )
+        )
     stats, few = statistics_of(
-        [
-            step.input_percent_avg
-            for step in steps
-            if step.input_percent_avg is not None
-        ],
+        [one.input_percent_avg for one in steps if one.input_percent_avg is not None],
         field="input_percent_stats",
     )
     absent = (
@@ -314,15 +305,11 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         verdict=verdict_of(percent),
         input_percent=percent,
         input_at_most_percent=percent,
-        input_wait_percent=None,
-        input_transfer_percent=None,
         step_time_ms=summary.step_time_ms,
         device_step_time_ms=summary.device_step_time_ms,
         input_percent_stats=stats,
-        steps=steps,
+        steps=tuple(steps),
         devices=pl.DataFrame(schema=DEVICE_ROWS.dtypes()),
-        consumer_wait=None,
-        shares={},
         missing=(
             *kept,
             *few,
@@ -336,23 +323,6 @@ _NOT_OF_THEIRS: Final = (
     *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
     *("device_busy_least_ms", "device_busy_most_ms"),
 )
-
-
-def _compat_step(step: Step) -> InputStep:
-    percent = None
-    if step.duration_ms:
-        percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
-    return InputStep(
-        **{name: getattr(step, name) for name in Step.__struct_fields__},
-        counted=True,
-        input_ms=step.breakdown_ms["input"],
-        input_wait_ms=None,
-        input_transfer_ms=None,
-        input_percent_avg=percent,
-        input_percent_min=percent,
-        input_percent_max=percent,
-        consumer_wait_ms=None,
-    )
 
 
 def input_pipeline_analyzer(
@@ -411,9 +381,6 @@ def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
         host=host,
         verdict=verdict_of(percent),
         input_percent=percent,
-        input_at_most_percent=None,
-        input_wait_percent=None,
-        input_transfer_percent=None,
         largest_category=work.largest_by_host.get(host),
         step_count=len(mine),
     )

@@ -39,40 +39,25 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     """What waiting for input cost the steps; `InputPipelineResult` defines the fields.
 
     Attributes:
-        verdict: Verdict on all hosts.
-        input_percent: Share of the time that is known to be input; null where unknown.
-        input_at_most_percent: The largest share that input may have; null where
-            unknown.
-        input_wait_percent: Share that waits for input while the device idles; null
-            where unknown.
-        input_transfer_percent: Share of input transfers that nothing hides; null where
-            unknown.
-        step_time_ms: Wall time of a step.
-        device_step_time_ms: Time from the first to the last device activity of a step.
-        input_percent_stats: Statistics of the share of input in each step.
-        steps: Every step of every host with its input.
-        devices: One row per host and device with its shares.
-        consumer_wait: How long the program waited for batches; null where unknown.
         shares: Host → its share; empty where the rules followed do not divide it into
             parts.
         decided: What was decided on all hosts together; None where another producer's
             rules are followed.
         decided_by_host: Host → what was decided on it alone.
-        missing: Why fields are null.
     """
 
     verdict: str
     input_percent: float | None
     input_at_most_percent: float | None
-    input_wait_percent: float | None
-    input_transfer_percent: float | None
+    input_wait_percent: float | None = None
+    input_transfer_percent: float | None = None
     step_time_ms: Statistics
     device_step_time_ms: Statistics | None
     input_percent_stats: Statistics
     steps: tuple[InputStep, ...]
     devices: pl.DataFrame
-    consumer_wait: ConsumerWait | None
-    shares: dict[str, InputShare]
+    consumer_wait: ConsumerWait | None = None
+    shares: dict[str, InputShare] = {}
     missing: tuple[Missing, ...]
     decided: InputVerdict | None = None
     decided_by_host: dict[str, InputVerdict] = {}

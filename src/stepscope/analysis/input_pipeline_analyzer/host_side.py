@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, share, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -39,16 +41,9 @@ class HostSide(msgspec.Struct, frozen=True, kw_only=True):
     """Where host-side input time goes; `InputPipelineResult` defines the fields.
 
     Attributes:
-        largest_category: Category with most time; null where none is known.
-        bottleneck_iterator: Slowest stage on the critical path; null where there is
-            none.
-        host_breakdown_us: Category → self time of its ops in µs; null where unknown.
-        host_breakdown_percent: Category → share of the self time of all input ops.
-        input_ops: One row per host and input op.
         largest_by_host: Host → its largest category.
         calls: Host → calls of input ops.
         why_no_category: Why no category is the largest, where none is.
-        missing: Why fields are null.
     """
 
     largest_category: str | None
@@ -330,14 +325,7 @@ def worker_side(run: ProfileData) -> WorkerSide:
 
     Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
     """
-    found: dict[str, WorkerFunctions] = {}
-    absent: list[Unavailable] = []
-    for host in run.hosts:
-        seen = run.derived(host, worker_functions)
-        if isinstance(seen, Unavailable):
-            absent.append(seen)
-        else:
-            found[host] = seen
+    found, absent = derived_by_host(run, worker_functions)
     rows = [row for host, seen in found.items() for row in _rows(host, seen)]
     awaited = sum(one.awaited_ps for one in found.values())
     idle = sum(one.idle_ps for one in found.values())
@@ -351,7 +339,9 @@ def worker_side(run: ProfileData) -> WorkerSide:
         else placed(f"`{busiest.function}`", busiest.file, busiest.line),
         missing=()
         if rows
-        else tuple(why.for_field("worker_functions") for why in absent[:1]),
+        else tuple(
+            why.for_field("worker_functions") for why in islice(absent.values(), 1)
+        ),
     )
 
 

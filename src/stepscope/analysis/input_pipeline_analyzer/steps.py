@@ -57,12 +57,12 @@ class InputStep(Step, frozen=True, kw_only=True):
 
     counted: bool
     input_ms: float | None
-    input_wait_ms: float | None
-    input_transfer_ms: float | None
+    input_wait_ms: float | None = None
+    input_transfer_ms: float | None = None
     input_percent_avg: float | None
     input_percent_min: float | None
     input_percent_max: float | None
-    consumer_wait_ms: float | None
+    consumer_wait_ms: float | None = None
 
 
 class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,6 @@ def input_steps(
     """Return every window of a host with its input.
 
     Args:
-        excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.
         wait_known: Whether an absence of input means that there was none.
@@ -193,7 +192,6 @@ def device_rows(
     """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
-        excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
     counted = measured_rows(host, excluded_flags)
@@ -230,7 +228,6 @@ def consumer_wait(
 
     Args:
         hosts: Each with where its step threads wait for input.
-        excluded_flags: Windows with one of these flags are not counted.
     """
     total = exposed = windows = 0
     lengths: list[NDArray[np.int64]] = []

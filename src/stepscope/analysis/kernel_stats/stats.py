@@ -24,9 +24,11 @@ from stepscope.analysis.results.tables import (
     other_slices,
     room_reasons,
     share,
+    shared_value,
     sum_of_known,
     tables_of,
 )
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import KernelStatsOptions
-    from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
@@ -56,7 +57,6 @@ PIE_ROWS: Final = _TABLES["pie"]
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10
-_MIXED: Final = "mixed"
 
 #: Older recordings report shared memory only as a total, so it belongs to the key.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
@@ -136,29 +136,18 @@ def analyse(
     Raises:
         BadUsage: No kernel belongs to the op or scope that was asked for.
     """
-    found: dict[str, Kernels] = {}
-    absent: dict[str, Unavailable] = {}
-    for host in profile.hosts:
-        of_host = profile.derived(host, kernels)
-        if isinstance(of_host, Unavailable):
-            absent[host] = of_host
-        else:
-            found[host] = of_host
+    found, absent = derived_by_host(profile, kernels)
     frames = [
-        kernels.rows.with_columns(host=pl.lit(host))
+        of_host.rows.with_columns(host=pl.lit(host))
         .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
-        .with_columns(_places(profile, host, kernels.rows["class"]))
-        for host, kernels in found.items()
+        .with_columns(_places(profile, host, of_host.rows["class"]))
+        for host, of_host in found.items()
     ]
-    everything = pl.concat(frames) if frames else None
-    if everything is None or not len(everything):
+    everything = pl.concat(frames) if frames else pl.DataFrame()
+    if everything.is_empty():
         return next(iter(absent.values()), _WHY["no_kernels"])
-    stepped = (profile.derived(host, steps) for host in found)
-    step_count = sum(
-        len(host_steps.rows)
-        for host_steps in stepped
-        if not isinstance(host_steps, Unavailable)
-    )
+    stepped, _ = derived_by_host(profile, steps, found)
+    step_count = sum(len(host_steps.rows) for host_steps in stepped.values())
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
@@ -193,7 +182,14 @@ def analyse(
             width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()
         },
         missing=tuple(missing),
-        inputs={host: _inputs(of_host) for host, of_host in found.items()},
+        inputs={
+            host: {
+                "kernels": int(of_host.rows["count"].sum()),
+                "devices": of_host.rows["device"].n_unique(),
+                "distinct_launches": len(of_host.rows),
+            }
+            for host, of_host in found.items()
+        },
     )
 
 
@@ -221,7 +217,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         pl.col("occupancy_percent").min(),
         pl.col("occupancy_percent").max().alias("occupancy_max_percent"),
         *(
-            _only_value(column)
+            shared_value(column)
             for column in (
                 *("occupancy_limiter", "tensor_core_evidence"),
                 *("precision", "precision_evidence", "source", "module"),
@@ -230,17 +226,6 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         *merged_measures(),
         pl.col("host").unique().sort().alias("hosts"),
         pl.col("device").unique().sort().alias("devices"),
-    )
-
-
-def _only_value(column: str) -> pl.Expr:
-    """Return the value that all rows share; a word for several; null for none."""
-    values = pl.col(column).drop_nulls().unique()
-    return (
-        pl.when(values.len() > 1)
-        .then(pl.lit(_MIXED))
-        .otherwise(values.first())
-        .alias(column)
     )
 
 
@@ -306,12 +291,3 @@ def _united(
         .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
         .select(*schema.dtypes())
     )
-
-
-def _inputs(kernels: Kernels) -> dict[str, int]:
-    rows = kernels.rows
-    return {
-        "kernels": int(rows["count"].sum()),
-        "devices": rows["device"].n_unique(),
-        "distinct_launches": len(rows),
-    }

@@ -37,12 +37,12 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
         ms: Time of the mean step.
     """
 
-    name: str | None
-    detail: str | None
+    name: str | None = None
+    detail: str | None = None
     place: str
-    function: str | None
-    file: str | None
-    line: int | None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
     ms: float
 
 
@@ -73,11 +73,7 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
 def account_of(
     run: ProfileData, hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
 ) -> tuple[AccountEntry, ...]:
-    """List every owner that has time, by host and device, most time first.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
-    """
+    """List every owner that has time, by host and device, most time first."""
     return tuple(
         entry
         for host in hosts
@@ -151,15 +147,5 @@ def _with_parts(
     ]
     left = entry.ms - sum(part.ms for part in found)
     if len(named) < len(mine) and left > 0:
-        found.append(
-            AccountPart(
-                name=None,
-                detail=None,
-                place=mine["place"][0],
-                function=None,
-                file=None,
-                line=None,
-                ms=left,
-            )
-        )
+        found.append(AccountPart(place=mine["place"][0], ms=left))
     return msgspec.structs.replace(entry, parts=tuple(found))

@@ -134,14 +134,11 @@ def analyse(
         unknown_ops_percent=unknown_percent(ops),
         unknown_kernels_percent=unknown_percent(found),
         measured_kernels=int((found["evidence"] == MEASURED).sum()),
-        missing=(
-            *_missing_fields(roofs, ops, found, side.absent, no_peaks),
-            *_missing_columns(ops, found, roofs, no_peaks),
-        ),
+        missing=tuple(_missing(roofs, ops, found, side.absent, no_peaks)),
     )
 
 
-def _missing_fields(
+def _missing(
     roofs: pl.DataFrame,
     ops: pl.DataFrame,
     found: pl.DataFrame,
@@ -161,16 +158,6 @@ def _missing_fields(
             _WHY["host_ops"].for_field(field)
             for field in ("kernels", "unknown_kernels_percent")
         ]
-    return missing
-
-
-def _missing_columns(
-    ops: pl.DataFrame,
-    found: pl.DataFrame,
-    roofs: pl.DataFrame,
-    no_peaks: Unavailable,
-) -> list[Missing]:
-    missing = []
     for name, rows in (("ops", ops), ("kernels", found)):
         counted = (rows["evidence"] == MEASURED).any()
         no_work = _WHY["not_counted"] if counted else NO_COSTS

@@ -266,9 +266,6 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     """Return the rows that statistics use: of closed windows of the main kind.
 
     Without any of these the closed ones, and without a closed one all.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
     """
     if not excluded_flags:
         return host.measured

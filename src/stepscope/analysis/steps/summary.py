@@ -78,18 +78,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
     name: str | None
     host: str
-    batches: int | None
+    batches: int | None = None
     start_ms: float
     duration_ms: float
     device_step_time_ms: float | None
-    flags: tuple[str, ...]
+    flags: tuple[str, ...] = ()
     breakdown_ms: dict[str, float]
-    device_working_ms: float | None
-    idle_input_ms: float | None
-    gap_ms: float | None
-    device_busy_ms: float | None
-    device_busy_least_ms: float | None
-    device_busy_most_ms: float | None
+    device_working_ms: float | None = None
+    idle_input_ms: float | None = None
+    gap_ms: float | None = None
+    device_busy_ms: float | None = None
+    device_busy_least_ms: float | None = None
+    device_busy_most_ms: float | None = None
 
 
 class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,23 +142,23 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 
-    step_count: int
-    row_count: int
-    left_out: dict[str, int]
-    step_time_ms: Statistics
-    host_period_ms: Statistics | None
-    batch_time_ms: float | None
-    device_step_time_ms: Statistics | None
-    breakdown_ms: dict[str, float]
-    breakdown_std_ms: dict[str, float | None]
-    breakdown_percent: dict[str, float | None]
-    breakdown_detail_ms: dict[str, float]
-    overlapped_ms: dict[str, float] | None
-    device_execution_percent: float | None
-    kernel_launch_percent: float | None
-    input_percent: float | None
-    idle_percent: float | None
-    any_device: AnyDevice | None
+    step_count: int = 0
+    row_count: int = 0
+    left_out: dict[str, int] = {}
+    step_time_ms: Statistics = Statistics()
+    host_period_ms: Statistics | None = None
+    batch_time_ms: float | None = None
+    device_step_time_ms: Statistics | None = None
+    breakdown_ms: dict[str, float] = {}
+    breakdown_std_ms: dict[str, float | None] = {}
+    breakdown_percent: dict[str, float | None] = {}
+    breakdown_detail_ms: dict[str, float] = {}
+    overlapped_ms: dict[str, float] | None = None
+    device_execution_percent: float | None = None
+    kernel_launch_percent: float | None = None
+    input_percent: float | None = None
+    idle_percent: float | None = None
+    any_device: AnyDevice | None = None
     bottleneck: str
 
 
@@ -224,9 +224,6 @@ def summary_of(
     """Summarise the closed windows of the hosts; the open one if there is no other.
 
     Several tools show the same summary, which is worked out once.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
     """
     return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
 
@@ -238,7 +235,6 @@ def judged_input(
 
     Args:
         hosts: The hosts that are judged together.
-        excluded_flags: Windows with one of these flags are left out.
     """
     rows = {host.host: measured_rows(host, excluded_flags) for host in hosts}
     return input_verdict(run.select(rows), rows)
@@ -364,30 +360,6 @@ def _device_step_time(
         return statistics_of(known, field="device_step_time_ms", scale=PS_PER_MS)
     why = reasons_of(hosts).get("compute_32", _WHY["no_step_time"])
     return None, (why.for_field("device_step_time_ms"),)
-
-
-def empty_summary() -> StepSummary:
-    """Return a summary of nothing, for hosts that cannot be averaged."""
-    return StepSummary(
-        step_count=0,
-        row_count=0,
-        left_out={},
-        step_time_ms=Statistics(),
-        host_period_ms=None,
-        batch_time_ms=None,
-        device_step_time_ms=None,
-        breakdown_ms={},
-        breakdown_std_ms={},
-        breakdown_percent={},
-        breakdown_detail_ms={},
-        overlapped_ms=None,
-        device_execution_percent=None,
-        kernel_launch_percent=None,
-        input_percent=None,
-        idle_percent=None,
-        any_device=None,
-        bottleneck="unknown",
-    )
 
 
 #: Verdict on the input → which side to work on.

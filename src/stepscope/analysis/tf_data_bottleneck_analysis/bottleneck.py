@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -244,9 +245,20 @@ def analyse(
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
     """
     run = profile.select([options.host]) if options.host else profile
-    found, absent = _looked_at(run)
-    if not found:
+    calls, absent = derived_by_host(run, pipeline_calls)
+    if not calls:
         return next(iter(absent.values()))
+    decided = verdict_of_run(run)
+    found = [
+        _Host(
+            host,
+            present(run.derived(host, pipeline_graph)),
+            of_host,
+            exposed_wait(run, host),
+            decided,
+        )
+        for host, of_host in calls.items()
+    ]
     pipelines = [pipeline for host in found for pipeline in _pipelines(host)]
     ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest(one)))
     summary, missing = _summary(ranked)
@@ -278,20 +290,6 @@ def analyse(
             for host in found
         },
     )
-
-
-def _looked_at(run: ProfileData) -> tuple[list[_Host], dict[str, Unavailable]]:
-    found: list[_Host] = []
-    absent: dict[str, Unavailable] = {}
-    decided = verdict_of_run(run)
-    for host in run.hosts:
-        calls = run.derived(host, pipeline_calls)
-        if isinstance(calls, Unavailable):
-            absent[host] = calls
-        else:
-            graph = present(run.derived(host, pipeline_graph))
-            found.append(_Host(host, graph, calls, exposed_wait(run, host), decided))
-    return found, absent
 
 
 def _pipelines(host: _Host) -> list[_Pipeline]:

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -85,15 +86,12 @@ def host_traces(
 ) -> tuple[list[HostTrace], dict[str, Unavailable]]:
     """Return the hosts that have a timeline, and why the others have none."""
     offsets = clock_offsets(profile)
+    timelines, absent = derived_by_host(profile, trace_timeline)
     found: list[HostTrace] = []
-    absent: dict[str, Unavailable] = {}
-    several = len(profile.hosts) > 1
-    for number, host in enumerate(profile.hosts, start=1):
-        timeline = profile.derived(host, trace_timeline)
-        if isinstance(timeline, Unavailable):
-            absent[host] = timeline
-            continue
-        process = _processes(timeline.sections, _PER_HOST * number if several else 0)
+    per_host = _PER_HOST if len(profile.hosts) > 1 else 0
+    for host, timeline in timelines.items():
+        first = per_host * (1 + profile.hosts.index(host))
+        process = _processes(timeline.sections, first)
         offset = 0 if isinstance(offsets, Unavailable) else offsets[host]
         found.append(
             HostTrace(host, timeline, process, _threads(timeline, process), offset)
@@ -368,15 +366,7 @@ def _flows(
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
     if count is None and len(found) > 1:
-        first = reasons[0]
-        reasons.append(
-            Missing(
-                field="flows",
-                code=first.code,
-                reason=first.reason,
-                remedy=first.remedy,
-            )
-        )
+        reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
     return count, reasons
 
 
