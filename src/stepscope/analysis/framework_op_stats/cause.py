@@ -227,7 +227,16 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
         begins = ints(work.calls, "start_ps")[calls]
         waits = Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
         waiting_ps += (waits - busy).length_ps
-    return Parts(found, waiting_ps if _starts_known(work) else None, untested_ps)
+    with_work = np.unique(work.call)
+    with_starts = work.calls["launched"].to_numpy()[with_work]
+    needed = LIMITS["known_starts_percent"].value
+    return Parts(
+        found,
+        waiting_ps
+        if bool(len(with_starts) and 100.0 * with_starts.mean() >= needed)
+        else None,
+        untested_ps,
+    )
 
 
 def _part_of_class(
@@ -245,13 +254,6 @@ def _part_of_class(
             fills["untested"] & (fills["fill"] == "full")
         ).to_numpy()
     return part, untested
-
-
-def _starts_known(work: OpWork) -> bool:
-    with_work = np.unique(work.call)
-    launched = work.calls["launched"].to_numpy()[with_work]
-    needed = LIMITS["known_starts_percent"].value
-    return bool(len(launched) and 100.0 * launched.mean() >= needed)
 
 
 def cause_of(

@@ -30,7 +30,7 @@ from stepscope.analysis.overview_page.ops import (
 )
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.results.tables import room_reasons, with_every_null
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tool import derived_by_host, rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
     AnyDevice,
@@ -300,6 +300,7 @@ def page_of(
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
     note = _Notes(missing)
+    phased, _ = derived_by_host(run, phases, [host.host for host in found])
     page = OverviewPageResult(
         window="profile" if detection.source is None else "steps",
         compat="",
@@ -315,7 +316,9 @@ def page_of(
         eager=placed.eager,
         collectives=note.present("collectives", _collectives(run, found, options)),
         tf_function=note.present("tf_function", functions_of(run)),
-        is_training=_is_training(run, found, placed=placed.is_training),
+        # Op names show it, and phases where the names are instructions.
+        is_training=any(one.seen & _TRAINING for one in phased.values())
+        or placed.is_training,
         hosts_matched_by=matching.by,
         by_host=by_host,
         quality=matching.notes,
@@ -469,17 +472,6 @@ def _phases(
         if phase not in seen and phase != "unknown":
             times[phase] = note.present(f"phases_ms.{phase}", _WHY["no_such_phase"])
     return times
-
-
-def _is_training(
-    run: ProfileData, hosts: Sequence[HostSteps], *, placed: bool | None
-) -> bool | None:
-    """Judge by op names, and by the phases where names are instructions."""
-    for host in hosts:
-        found = run.derived(host.host, phases)
-        if not isinstance(found, Unavailable) and found.seen & _TRAINING:
-            return True
-    return placed
 
 
 _TRAINING: Final = frozenset({"backward", "optimizer"})

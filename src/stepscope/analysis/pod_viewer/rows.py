@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from stepscope.derive.collectives.clocks import HostClock
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+    from stepscope.derive.step_time.device_sets import DeviceSets
 
 #: What a row has beside the columns of `HostSteps.rows`.
 WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -169,12 +169,10 @@ def _calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
         return calls.join(rows, on="step_row", how="left", maintain_order="left")
     if host.rows["device"].null_count() == 0:
         return calls
-    own = run.derived(host.host, host_collectives)
-    return own if isinstance(own, Unavailable) else _begun_in_windows(host, own)
-
-
-def _begun_in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return collectives of threads with the window in which each begins, or null."""
+    calls = run.derived(host.host, host_collectives)
+    if isinstance(calls, Unavailable):
+        return calls
+    # Each is of the window in which it begins.
     start = ints(calls, "start_ps")
     at = np.searchsorted(ints(host.windows.rows, "start_ps"), start, side="right") - 1
     inside = (at >= 0) & (start < ints(host.windows.rows, "end_ps")[at])
@@ -328,12 +326,12 @@ def _with_waits(
     if isinstance(sets, Unavailable):
         split = _within(waiting_spans(calls), None, starts, ends)
     else:
-        split = pl.concat(
-            _split(
-                device, calls.filter(pl.col("device") == device.device), starts, ends
-            )
-            for device in sets.devices
-        )
+        parts = []
+        for device in sets.devices:
+            mine = waiting_spans(calls.filter(pl.col("device") == device.device))
+            exposed = [device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in mine]
+            parts.append(_within(exposed, device.device, starts, ends))
+        split = pl.concat(parts)
     told = pl.col("wait_ps") + pl.col("transfer_ps")
     known = (told > 0) | (pl.col("untold_ps") == 0)
     return rows.join(
@@ -345,18 +343,6 @@ def _with_waits(
     ).with_columns(
         pl.when(known).then(name).alias(name) for name in ("wait_ps", "transfer_ps")
     )
-
-
-def _split(
-    device: OneDevice,
-    calls: pl.DataFrame,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> pl.DataFrame:
-    exposed = [
-        device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in waiting_spans(calls)
-    ]
-    return _within(exposed, device.device, starts, ends)
 
 
 def _within(

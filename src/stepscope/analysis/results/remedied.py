@@ -53,8 +53,15 @@ def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
 
 
 def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
-    if remedy is Remedy.RECORD_WITH_STEPSCOPE and _is_of_stepscope(profile):
-        return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
+    if remedy is Remedy.RECORD_WITH_STEPSCOPE:
+        environments = [profile.table(host, "environment") for host in profile.hosts]
+        # Other recorders name no collectors.
+        if all(
+            not isinstance(one, Unavailable)
+            and one["collectors"].null_count() < len(one)
+            for one in environments
+        ):
+            return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
     if remedy is Remedy.RECORD_UNKNOWN_TIME:
         # How often each host's functions were sampled; inf: each call was recorded.
         found = (profile.derived(host, function_frames) for host in profile.hosts)
@@ -71,15 +78,6 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
     if not remedy.depends_on_recording:
         return FittingRemedy(words=remedy.value)
     return fit_remedy(remedy, _in_force(profile), profile.of_run(frameworks_used))
-
-
-def _is_of_stepscope(profile: ProfileData) -> bool:
-    """Return whether stepscope recorded all hosts: others name no collectors."""
-    found = [profile.table(host, "environment") for host in profile.hosts]
-    return all(
-        not isinstance(one, Unavailable) and one["collectors"].null_count() < len(one)
-        for one in found
-    )
 
 
 def _in_force(profile: ProfileData) -> Tracers:

@@ -125,6 +125,7 @@ def points(
         "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * GIGA,
     }
     no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
+    per_s = {"flops": "gflops_per_s", "accessed_bytes": "gb_per_s"}
     return (
         work.with_columns(
             pl.when(_RAN).then(rate * _SECONDS).alias(name)
@@ -142,7 +143,13 @@ def points(
             (pl.col("share_ps") / PS_PER_US).alias("self_us"),
             (pl.col("total_ps") / PS_PER_US).alias("total_us"),
             share(pl.col("share_ps"), whole).alias("time_percent"),
-            *_rates(),
+            *[
+                _intensity().alias("operational_intensity"),
+                *(
+                    pl.when(_RAN).then(pl.col(name) / _SECONDS / GIGA).alias(rate)
+                    for name, rate in per_s.items()
+                ),
+            ],
             *_against_peaks(),
         )
         .with_columns(
@@ -165,17 +172,6 @@ _NOTHING_KNOWN: Final = "operations and bytes"
 def _intensity() -> pl.Expr:
     moved = pl.col("accessed_bytes") > 0
     return pl.when(moved).then(pl.col("flops") / pl.col("accessed_bytes"))
-
-
-def _rates() -> list[pl.Expr]:
-    per_s = {"flops": "gflops_per_s", "accessed_bytes": "gb_per_s"}
-    return [
-        _intensity().alias("operational_intensity"),
-        *(
-            pl.when(_RAN).then(pl.col(name) / _SECONDS / GIGA).alias(rate)
-            for name, rate in per_s.items()
-        ),
-    ]
 
 
 def _against_peaks() -> list[pl.Expr]:

@@ -270,11 +270,17 @@ def analyse(
         if isinstance(host.wait, Unavailable)
     ]
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    wait_rows = [
+        (host.name, *_NONE)
+        if isinstance(host.wait, Unavailable)
+        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
+        for host in found
+    ]
     return TfDataBottleneckAnalysisResult(
         summary=summary,
         bottlenecks=_bottlenecks([one for one in ranked if not one.on_device]),
         pipelines=_pipeline_rows(pipelines),
-        waits=_waits(found),
+        waits=pl.DataFrame(wait_rows, schema=WAIT_ROWS.dtypes(), orient="row"),
         graphs=graphs,
         stages=_stage_rows(graphs),
         quality=tuple(
@@ -333,7 +339,12 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
         if fields[name] is None
     ]
     limits, bound = worst.host.limits_steps, worst.host.input_bound
-    verdict = _verdict(slow=latency_ps > _SLOW_PS, limits=limits)
+    if not (latency_ps > _SLOW_PS):
+        verdict = "not_slow"
+    elif limits is None:
+        verdict = "slow_unweighed"
+    else:
+        verdict = "slow" if limits else "slow_but_hidden"
     fields |= {"input_bound": bound, "max_latency_us": latency_ps / PS_PER_US}
     fields |= {"host": worst.host.name, "pipeline": worst.name, "limits_steps": limits}
     why = worst.host.decided
@@ -357,14 +368,6 @@ _OF_HOST_PIPELINE: Final = tuple(
 )
 #: … and those that only steps give.
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
-
-
-def _verdict(*, slow: bool, limits: bool | None) -> str:
-    if not slow:
-        return "not_slow"
-    if limits is None:
-        return "slow_unweighed"
-    return "slow" if limits else "slow_but_hidden"
 
 
 def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
@@ -525,13 +528,3 @@ def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
             )
         )
     return pl.DataFrame(rows, schema=PIPELINE_ROWS.dtypes(), orient="row")
-
-
-def _waits(found: Sequence[_Host]) -> pl.DataFrame:
-    rows = [
-        (host.name, *_NONE)
-        if isinstance(host.wait, Unavailable)
-        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
-        for host in found
-    ]
-    return pl.DataFrame(rows, schema=WAIT_ROWS.dtypes(), orient="row")

@@ -217,18 +217,14 @@ def origin_of(profile: ProfileData, host: str, event: int) -> Origin:
         if at < len(ops.event) and ops.event[at] == event:
             known = ops.ops.row(int(ops.op[at]), named=True)
             return Origin(known["name"], _source(known))
-    return Origin(None, _of_function(profile, host, event))
-
-
-def _of_function(profile: ProfileData, host: str, event: int) -> str | None:
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
-        return None
-    at = np.flatnonzero(frames.event == event)
-    if not len(at):
-        return None
-    name = frames.names[int(frames.type[at[0]])]
-    return _place(name.file, name.line)
+        return Origin(None, None)
+    known_frames = np.flatnonzero(frames.event == event)
+    if not len(known_frames):
+        return Origin(None, None)
+    name = frames.names[int(frames.type[known_frames[0]])]
+    return Origin(None, _place(name.file, name.line))
 
 
 def _source(op: dict[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.analysis.timeline.spans import host_timeline, typed_frame
 from stepscope.derive.account.charged import charged_rows
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.columns.arrays import codes, handles, ints
@@ -224,12 +224,7 @@ def _listed(
         "dur_ps": dur,
         "category": category,
     }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in EVENT_COLUMNS.items()
-        ]
-    )
+    return typed_frame(columns, EVENT_COLUMNS)
 
 
 class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,8 +93,30 @@ def host_traces(
         first = per_host * (1 + profile.hosts.index(host))
         process = _processes(timeline.sections, first)
         offset = 0 if isinstance(offsets, Unavailable) else offsets[host]
+        tracks, lanes = timeline.tracks, timeline.lanes
+        of_lane = lanes["track"]
+        suffix = lanes["kind"].replace_strict(_LANE_NAMES)
         found.append(
-            HostTrace(host, timeline, process, _threads(timeline, process), offset)
+            HostTrace(
+                host,
+                timeline,
+                process,
+                lanes.select(
+                    "track",
+                    "lane",
+                    "first_row",
+                    process=pl.Series(
+                        process[ints(tracks, "section")[of_lane.to_numpy()]]
+                    ),
+                    name=tracks["name"].gather(of_lane) + suffix,
+                ).with_columns(
+                    thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(
+                        "process"
+                    ),
+                    order=pl.int_range(0, pl.len(), dtype=pl.Int32).over("process"),
+                ),
+                offset,
+            )
         )
     return found, absent
 
@@ -140,23 +162,6 @@ def _processes(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
         taken.add(number)
         found.append(base + number)
     return np.array(found, np.int32)
-
-
-def _threads(timeline: TraceTimeline, process: NDArray[np.int32]) -> pl.DataFrame:
-    """Number the lanes in display order within their process, from 1."""
-    tracks, lanes = timeline.tracks, timeline.lanes
-    of_lane = lanes["track"]
-    suffix = lanes["kind"].replace_strict(_LANE_NAMES)
-    return lanes.select(
-        "track",
-        "lane",
-        "first_row",
-        process=pl.Series(process[ints(tracks, "section")[of_lane.to_numpy()]]),
-        name=tracks["name"].gather(of_lane) + suffix,
-    ).with_columns(
-        thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("process"),
-        order=pl.int_range(0, pl.len(), dtype=pl.Int32).over("process"),
-    )
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +227,7 @@ def analyse(
     flows, without = _flows(profile, found)
     missing += without
     missing += _unseen_lines(profile, found)
+    aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
         sections=pl.concat([_sections(trace, tracks) for trace in found]),
@@ -231,7 +237,11 @@ def analyse(
         hidden=int(seen[HIDDEN]),
         derived_spans=sum(trace.timeline.slice_count for trace in found),
         flows=flows,
-        without_time=sum(_without_time(profile, trace.host) for trace in found),
+        without_time=sum(
+            int(table["occurrences"].sum())
+            for table in aggregates
+            if not isinstance(table, Unavailable)
+        ),
         one_clock=None if isinstance(clock, Unavailable) else True,
         start_ms=_number(tracks["start_ms"].min()),
         end_ms=_number(tracks["end_ms"].max()),
@@ -383,13 +393,6 @@ def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]
             if isinstance(value, Unavailable) and view not in views:
                 reasons.append(value.for_field(f"{where}tracks.{view}"))
     return reasons
-
-
-def _without_time(profile: ProfileData, host: str) -> int:
-    aggregates = profile.table(host, "aggregates")
-    if isinstance(aggregates, Unavailable):
-        return 0
-    return int(aggregates["occurrences"].sum())
 
 
 def _number(value: object) -> float | None:
