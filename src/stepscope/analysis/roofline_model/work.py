@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import polars as pl
 
@@ -13,12 +13,11 @@ from stepscope.analysis.ops.rows import (
     host_costs,
     host_side,
 )
-from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.ops.kernel_costs import kernel_costs
-from stepscope.hardware import unit_of
+from stepscope.hardware import Unit, peak_flops, rates_of, unit_of
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.ops.rows import Side
     from stepscope.derive.profile_data import ProfileData
 
+MEASURED: Final = "measured"
+SHAPES: Final = "shapes"
 _KEY: Final = ("kernel_name", "op_name")
 #: Columns of work, of all runs.
 _WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")
@@ -241,6 +242,22 @@ def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | 
         matrix=row["uses_tensor_core"],
     )
     return None if unit is None else peaks.get(unit)
+
+
+def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
+    """Return FLOP/s by unit of one device, a row of `device_peaks`; none if unknown."""
+    if row["peak_flops"]:
+        return {"all": float(row["peak_flops"])}
+    major, minor = row["cc_major"], row["cc_minor"]
+    cores, clock_hz = row["cores"], row["clock_hz"]
+    if major is None or not cores or not clock_hz:
+        return {}
+    rates = rates_of(row["vendor"], major, minor or 0)
+    if rates is None:
+        return {}
+    units: tuple[Unit, ...] = get_args(Unit)
+    found = {unit: peak_flops(rates, unit, cores, clock_hz) for unit in units}
+    return {unit: rate for unit, rate in found.items() if rate}
 
 
 def measured_alone(profile: ProfileData) -> pl.DataFrame:
