@@ -224,6 +224,13 @@ def share(part: pl.Expr, whole: float) -> pl.Expr:
     return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
 
 
+def shared_value(column: str) -> pl.Expr:
+    """Return the value that all rows share; `mixed` of several, null of none."""
+    values = pl.col(column).drop_nulls().unique()
+    shared = pl.when(values.len() > 1).then(pl.lit("mixed")).otherwise(values.first())
+    return shared.alias(column)
+
+
 def sum_of_known(column: str) -> pl.Expr:
     """Return the sum of what is known of a column; null where nothing is."""
     values = pl.col(column)

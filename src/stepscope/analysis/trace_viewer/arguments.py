@@ -122,7 +122,15 @@ class ArgumentSource(Frozen, frozen=True):
                 self.owner, np.array((begin, end), self.owner.dtype)
             )
             parts.append(_own(self.stats, int(first), int(last), begin))
-        rows = _joined(parts)
+        if not parts:
+            narrow = np.empty(0, np.int32)
+            rows = StatRows(
+                narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
+            )
+        else:
+            rows = StatRows(
+                *(np.concatenate(each) for each in zip(*parts, strict=True))
+            )
         left_out = self.left_out[rows.key]
         left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
         return gathered(self.trace, rows.only(~left_out), told)
@@ -315,12 +323,3 @@ def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
         shared.value[at],
         shared.length[at],
     )
-
-
-def _joined(parts: Sequence[StatRows]) -> StatRows:
-    if not parts:
-        narrow = np.empty(0, np.int32)
-        return StatRows(
-            narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
-        )
-    return StatRows(*(np.concatenate(each) for each in zip(*parts, strict=True)))
