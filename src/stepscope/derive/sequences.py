@@ -134,10 +134,16 @@ def device_sequence(
     belongs to: layers that repeat inside one step run equal kernels for different
     ops, whereas equal steps run them for equal ops.
     """
-    row = _busiest_stream(device_activity)
-    if row is None:
+    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
+    if not len(kernel):
         return None
-    track = int(handles(device_activity, "track")[row[0]])
+    tracks_of_kernels = handles(device_activity, "track")[kernel]
+    # One more for each: a stream of kernels without length beats an empty one.
+    busy = np.bincount(
+        tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
+    )
+    track = int(np.argmax(busy))
+    row = kernel[tracks_of_kernels == track]
     start, dur = (ints(device_activity, name)[row] for name in ("start_ps", "dur_ps"))
     symbols = _kernel_symbols(device_activity, row)
     return SymbolSequence(
@@ -278,17 +284,6 @@ def sequence_of_events(
         end_ps=int((start + dur).max()) if len(start) else 0,
         on_device=on_device,
     )
-
-
-def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
-    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
-    if not len(kernel):
-        return None
-    track = handles(device_activity, "track")[kernel]
-    # One more for each, so that a stream of kernels without length beats an empty one.
-    busy = np.bincount(track, weights=ints(device_activity, "dur_ps")[kernel] + 1)
-    busiest: NDArray[np.int64] = kernel[track == int(np.argmax(busy))]
-    return busiest
 
 
 def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Codes:

@@ -431,28 +431,18 @@ def surroundings(
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
     ):
         chosen = picked(types, wanted)
-        found.append(_nearest(given.nesting.parent, chosen, call))
+        # The nearest of the chosen events around each one of others; -1 for none.
+        if not len(chosen) or not (call >= 0).any():
+            nearest = np.full(len(call), -1, np.int32)
+        else:
+            label = np.full(len(given.nesting.parent), -1, np.int32)
+            label[chosen] = chosen
+            begin = int(chosen[0])
+            answer = inherit(
+                given.nesting.parent, label, begin, max(int(call.max()) + 1, begin)
+            )
+            if answer < 0:
+                raise ValueError(f"the kernel refused its arrays ({answer})")
+            nearest = np.where(call >= 0, label[call], np.int32(-1))
+        found.append(nearest)
     return Surroundings(*found)
-
-
-def _nearest(
-    parent: NDArray[np.int32],
-    chosen: NDArray[np.integer],
-    of: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    """Return the nearest of the chosen events around each one of others; -1 for none.
-
-    Args:
-        parent: Row by row the event that holds it.
-        chosen: Rows that may enclose others, ascending.
-        of: Rows to look from; negative ones have none.
-    """
-    if not len(chosen) or not (of >= 0).any():
-        return np.full(len(of), -1, np.int32)
-    label = np.full(len(parent), -1, np.int32)
-    label[chosen] = chosen
-    begin = int(chosen[0])
-    answer = inherit(parent, label, begin, max(int(of.max()) + 1, begin))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return np.where(of >= 0, label[of], np.int32(-1))

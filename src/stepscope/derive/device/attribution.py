@@ -203,37 +203,22 @@ def _by_hlo(
         graphs = (resolved["hlo"].is_null() & listed).fill_null(value=False).to_numpy()
         if graphs.any():
             alone = resolved["hlo"].drop_nulls().unique().to_numpy()
-            _by_graph(found, activity, event_types, hlo_ops, rows[graphs[code]], alone)
+            replayed = rows[graphs[code]]
+            inside = graph_instructions(replayed, activity, event_types, hlo_ops, alone)
+            replayed, inside = replayed[inside >= 0], inside[inside >= 0]
+            if len(replayed):
+                used = dense(inside)
+                taken = hlo_ops[inside[used.first]]
+                replaced = resolve_hlo(
+                    hlo_ops,
+                    instructions=taken["name"].to_list(),
+                    modules=taken["module"].to_list(),
+                    programs=taken["program"],
+                )
+                found.add(replayed, used.code, _instructions(replaced))
             left = found.op[rows] == 0
             rows, code = rows[left], code[left]
     found.add(rows, code, _instructions(resolved))
-
-
-def _by_graph(  # noqa: PLR0917 - what is known so far
-    found: _Found,
-    activity: pl.DataFrame,
-    event_types: pl.DataFrame,
-    hlo_ops: pl.DataFrame,
-    rows: NDArray[np.int64],
-    alone: NDArray[np.int32],
-) -> None:
-    """Where the recorded instruction is a graph, the instructions inside of it.
-
-    The instructions in `alone` ran outside of graphs.
-    """
-    inside = graph_instructions(rows, activity, event_types, hlo_ops, alone)
-    rows, inside = rows[inside >= 0], inside[inside >= 0]
-    if not len(rows):
-        return
-    used = dense(inside)
-    taken = hlo_ops[inside[used.first]]
-    resolved = resolve_hlo(
-        hlo_ops,
-        instructions=taken["name"].to_list(),
-        modules=taken["module"].to_list(),
-        programs=taken["program"],
-    )
-    found.add(rows, used.code, _instructions(resolved))
 
 
 def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:

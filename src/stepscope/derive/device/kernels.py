@@ -191,30 +191,28 @@ def _with_geometry(
     of_device = [listed.get(device) for device in rows["device"].to_list()]
     at = pl.Series(of_device, dtype=pl.Int64)
     units = (devices[name].gather(at) for name in ("vendor", "cc_major", "cc_minor"))
-    limits = _occupancies(shaped.with_columns(*units))
-    return shaped.with_columns(
-        pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
-        limits["limiter"].alias("occupancy_limiter"),
-    )
-
-
-def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
     needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
     blocks = ("block_x", "block_y", "block_z")
     found = []
     # One round per distinct launch shape of a kernel.
-    for vendor, *values in rows[["vendor", *needed, *blocks]].iter_rows():
-        limits = (
+    for vendor, *values in shaped.with_columns(*units)[
+        ["vendor", *needed, *blocks]
+    ].iter_rows():
+        room = (
             None
             if vendor == "AMD" or None in values
             else OCCUPANCY_LIMITS.get((values[2], values[3]))
         )
-        best = limits and occupancy(
-            limits,
+        best = room and occupancy(
+            room,
             threads=values[4] * values[5] * values[6],
             registers=values[0],
             shared_memory_bytes=values[1],
         )
         found.append((best.percent, best.limiter) if best else (None, None))
     schema = {"percent": pl.Float64(), "limiter": pl.String()}
-    return pl.DataFrame(found, schema=schema, orient="row")
+    limits = pl.DataFrame(found, schema=schema, orient="row")
+    return shaped.with_columns(
+        pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
+        limits["limiter"].alias("occupancy_limiter"),
+    )

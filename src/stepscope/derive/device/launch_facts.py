@@ -180,12 +180,20 @@ def launch_facts(
     )
     used = correlation.activity_count_of_launch > 0
     lost = _lost(launches, events, event_nesting, used)
+    total = int(of_kernels.sum())
+    if not total:
+        graph_percent = None
+    else:
+        replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
+        rows = picked(handles(device_activity, "type"), replayed)
+        replayed_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
+        graph_percent = 100 * int(replayed_ps.sum()) / total
     return LaunchFacts(
         latency_ps=launch_latency.latency_ps,
         latency_samples=launch_latency.latency_samples,
         median_call_ps=_median(ints(launches, "dur_ps")[used]),
         kernels=len(of_kernels),
-        graph_percent=_graph_percent(device_activity, event_types, kernel, of_kernels),
+        graph_percent=graph_percent,
         # It reorders the durations.
         median_kernel_ps=_median(of_kernels),
         clock_error_ps=max(
@@ -351,18 +359,3 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
 def _median(values: NDArray[np.int64]) -> int | None:
     """Return the median of values that may be reordered; None without any."""
     return int(np.median(values, overwrite_input=True)) if len(values) else None
-
-
-def _graph_percent(
-    device_activity: pl.DataFrame,
-    event_types: pl.DataFrame,
-    kernel: NDArray[np.bool_],
-    of_kernels: NDArray[np.int64],
-) -> float | None:
-    total = int(of_kernels.sum())
-    if not total:
-        return None
-    replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
-    rows = picked(handles(device_activity, "type"), replayed)
-    dur_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
-    return 100 * int(dur_ps.sum()) / total

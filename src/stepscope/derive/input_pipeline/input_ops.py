@@ -244,7 +244,18 @@ class _Found:
         rows, op = rows[order], op[order]
         last = np.append(rows[1:] != rows[:-1], True)
         rows, op = rows[last], op[last]
-        ops, number = _united(pl.concat(self._ops), op)
+        # Drop ops without calls, unite those of one name and category, renumber.
+        used, code = np.unique(op, return_inverse=True)
+        listed = pl.concat(self._ops)[used]
+        key = ["name", "category"]
+        ops = listed.unique(key, keep="first", maintain_order=True)
+        numbered = listed.select(key).join(
+            ops.select(key).with_row_index("number"),
+            on=key,
+            how="left",
+            maintain_order="left",
+        )
+        number = handles(numbered, "number")[code]
         start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
@@ -278,23 +289,6 @@ def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
     if not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
         return dict.fromkeys(INPUT_CATEGORIES[:2], _NO_READER)
     return {}
-
-
-def _united(
-    ops: pl.DataFrame, op: NDArray[np.int64]
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """Drop ops without calls, unite those of one name and category, renumber."""
-    used, code = np.unique(op, return_inverse=True)
-    rows = ops[used]
-    key = ["name", "category"]
-    united = rows.unique(key, keep="first", maintain_order=True)
-    number = rows.select(key).join(
-        united.select(key).with_row_index("number"),
-        on=key,
-        how="left",
-        maintain_order="left",
-    )
-    return united, handles(number, "number")[code]
 
 
 def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:

@@ -150,26 +150,38 @@ def worker_functions(
     works = row.looked - waits - gives
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
-    awaited = _input_waits(account) & steps & row.at_once(row.looked)
+    # When a step of any device waits for its batch.
+    if isinstance(account, Unavailable):
+        input_waits = Spans.empty()
+    else:
+        input_waits = Spans.union_of(
+            device.idle.get("input", Spans.empty()) for device in account.devices
+        )
+    awaited = input_waits & steps & row.at_once(row.looked)
+    parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
+    found = calling_function(
+        row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
+    )
+    if found is None:
+        most = None
+    else:
+        most = _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
     return WorkerFunctions(
         workers=row.workers,
         looked_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
         gives_ps=gives.length_ps,
-        functions=_functions(row, works, lines, steps),
-        most=_most(row, works, lines, steps),
+        functions=tuple(
+            _function(
+                row, part.type, part.detail, part.time_ps, lines=lines, steps=steps
+            )
+            for part in parts
+            if part.type >= 0
+        ),
+        most=most,
         looks=round(row.looked.length_ps * rate / 1e12),
         awaited_ps=awaited.length_ps,
         idle_ps=(awaited - row.at_once(works | gives)).length_ps,
-    )
-
-
-def _input_waits(account: Account | Unavailable) -> Spans:
-    """Return when a step of any device waits for its batch."""
-    if isinstance(account, Unavailable):
-        return Spans.empty()
-    return Spans.union_of(
-        device.idle.get("input", Spans.empty()) for device in account.devices
     )
 
 
@@ -258,28 +270,6 @@ class _InARow(NamedTuple):
 
 def _is_in(name: FunctionName, file: Pattern[str]) -> bool:
     return file.search((name.file or "").replace("\\", "/")) is not None
-
-
-def _functions(
-    row: _InARow, works: Spans, lines: FunctionLines | None, steps: Spans
-) -> tuple[WorkerFunction, ...]:
-    parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
-    return tuple(
-        _function(row, part.type, part.detail, part.time_ps, lines=lines, steps=steps)
-        for part in parts
-        if part.type >= 0
-    )
-
-
-def _most(
-    row: _InARow, works: Spans, lines: FunctionLines | None, steps: Spans
-) -> WorkerFunction | None:
-    found = calling_function(
-        row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
-    )
-    if found is None:
-        return None
-    return _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
 
 
 def _function(

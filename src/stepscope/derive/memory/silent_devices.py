@@ -15,7 +15,7 @@ from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from stepscope.trace.model import TraceData
 
@@ -83,7 +83,14 @@ def unrecorded_devices(
     kernel = (kind == _KINDS.index("kernel")) | (kind == _KINDS.index("collective"))
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
-    named_by_texts = _named(trace.strings, event_types)
+    # The devices whose memory a text may name; -1 where texts do not tell.
+    numbered = (event_types["name"] == _NUMBERED).any()
+    if numbered or len(trace.strings) > _MANY_TEXTS:
+        named_by_texts = {-1}
+    else:
+        named_by_texts = {
+            int(found[1]) for found in map(_ORDINAL_TEXT.match, trace.strings) if found
+        }
     # Some files keep the texts beside the events, where only the table finds them.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
@@ -115,14 +122,6 @@ def unrecorded_devices(
     return UnrecordedDevices(
         used=tuple(sorted(used)), silent=tuple(sorted(used - working))
     )
-
-
-def _named(strings: Sequence[str], event_types: pl.DataFrame) -> set[int]:
-    """Return the devices whose memory a text may name; -1 where texts do not tell."""
-    numbered = (event_types["name"] == _NUMBERED).any()
-    if numbered or len(strings) > _MANY_TEXTS:
-        return {-1}
-    return {int(found[1]) for found in map(_ORDINAL_TEXT.match, strings) if found}
 
 
 _NO_MEMORY: Final = Unavailable(

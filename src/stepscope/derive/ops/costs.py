@@ -325,7 +325,20 @@ def host_op_costs(
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     calls = callers[found.op] if len(types) else np.zeros(0, np.bool_)
-    flops = _with_inner(costs, calls)
+    # Operations by execution with those of all it called, -1 unknown.
+    total = np.maximum(costs.flops, 0)
+    unknown = costs.flops < 0
+    order = np.argsort(costs.depth, kind="stable")
+    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
+    # One round per level of nesting, the innermost first.
+    for rows in reversed(np.split(order, cuts)):
+        above = costs.parent[rows]
+        inside = rows[above >= 0]
+        above = above[above >= 0]
+        np.add.at(total, above, total[inside])
+        doubtful = above[unknown[inside]]
+        unknown[doubtful[calls[doubtful]]] = True
+    flops = np.where(unknown, -1, total)
     count = len(found.ops)
     columns = [
         _known_sums(name, found.op, values, count)
@@ -342,27 +355,6 @@ def host_op_costs(
         .agg(_sum_of_all(name) for name in RUN_COSTS)
         .select(pl.col(name).cast(dtype) for name, dtype in HOST_OP_COSTS.items())
     )
-
-
-def _with_inner(costs: ExecutionCosts, calls: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return operations by execution with those of all it called, -1 unknown.
-
-    The operands of an op include the work that it calls others for. The cost of an op
-    that only calls others is known if the costs of all of these are.
-    """
-    total = np.maximum(costs.flops, 0)
-    unknown = costs.flops < 0
-    order = np.argsort(costs.depth, kind="stable")
-    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, the innermost first.
-    for rows in reversed(np.split(order, cuts)):
-        above = costs.parent[rows]
-        inside = rows[above >= 0]
-        above = above[above >= 0]
-        np.add.at(total, above, total[inside])
-        doubtful = above[unknown[inside]]
-        unknown[doubtful[calls[doubtful]]] = True
-    return np.where(unknown, -1, total)
 
 
 def _known_sums(

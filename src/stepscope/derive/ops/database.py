@@ -132,34 +132,6 @@ def host_ops(
     if not len(found.event):
         nameless = len(event_types) and not event_types["known"].any()
         return _NAMELESS if nameless else _NO_OPS
-    sums, step_count = _host_sums(found, windows)
-    launching = _launching(found, launching_ops, correlation)
-    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
-    hull, covered = hull_ps, Spans.from_events(found.start_ps, found.dur_ps).length_ps
-    return HostOps(
-        _united(found.ops.hstack([*sums, launching])),
-        hull_ps=hull,
-        idle_ps=hull - covered,
-        step_count=step_count,
-        without_values=found.without_values,
-    )
-
-
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="the names of all events are missing from what can be read of the file.",
-    remedy=Remedy.COPY_AGAIN,
-)
-_NO_OPS: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="No event on a host thread is the execution of an op.",
-    remedy=Remedy.RECORD_EXECUTIONS,
-)
-
-
-def _host_sums(
-    found: HostOpEvents, windows: Windows | Unavailable
-) -> tuple[list[pl.Series], int | None]:
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
@@ -184,46 +156,67 @@ def _host_sums(
         "function": function,
         "eager_self_ps": eager.total,
     }
-    return [*(pl.Series(*item) for item in columns.items()), step_self], step_count
-
-
-def _united(rows: pl.DataFrame) -> pl.DataFrame:
-    """Unite rows of one (module, name): a module may be compiled several times."""
-    sums = ("occurrences", "total_ps", "self_ps", "eager", "function", "eager_self_ps")
+    sums = [*(pl.Series(*item) for item in columns.items()), step_self]
+    if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
+        launching = pl.Series("launching", [None] * count, dtype=pl.Int64)
+    else:
+        effective = correlation.activity_count_of_launch > 0
+        execution = launching_ops.execution[effective & (launching_ops.execution >= 0)]
+        launches = np.zeros(len(found.event), np.bool_)
+        launches[execution] = True
+        counts = np.bincount(found.op[launches], minlength=count)
+        launching = pl.Series("launching", counts.astype(np.int64))
+    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
+    busy_ps = Spans.from_events(found.start_ps, found.dur_ps).length_ps
+    # Unite rows of one (module, name): a module may be compiled several times.
+    summed = (
+        "occurrences",
+        "total_ps",
+        "self_ps",
+        "eager",
+        "function",
+        "eager_self_ps",
+    )
     doubtful = ("launching", "step_self_ps")
     said = [
         name
         for name in HOST_OP_ROWS
-        if name not in ("module", "name", "instructions", *sums, *doubtful)
+        if name not in ("module", "name", "instructions", *summed, *doubtful)
     ]
-    united = rows.group_by("module", "name", maintain_order=True).agg(
-        *(pl.col(name).sum() for name in sums),
-        *(pl.col(name).drop_nulls().first() for name in said),
-        _INSTRUCTIONS,
-        *(
-            pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
-            for name in doubtful
-        ),
+    united = (
+        found.ops.hstack([*sums, launching])
+        .group_by("module", "name", maintain_order=True)
+        .agg(
+            *(pl.col(name).sum() for name in summed),
+            *(pl.col(name).drop_nulls().first() for name in said),
+            _INSTRUCTIONS,
+            *(
+                pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
+                for name in doubtful
+            ),
+        )
     )
-    return united.select(
-        pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
-    ).sort("self_ps", "name", "module", descending=[True, False, False])
+    return HostOps(
+        united.select(
+            pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
+        ).sort("self_ps", "name", "module", descending=[True, False, False]),
+        hull_ps=hull_ps,
+        idle_ps=hull_ps - busy_ps,
+        step_count=step_count,
+        without_values=found.without_values,
+    )
 
 
-def _launching(
-    found: HostOpEvents,
-    launching_ops: LaunchingOps | Unavailable,
-    correlation: Correlation | Unavailable,
-) -> pl.Series:
-    count = len(found.ops)
-    if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
-        return pl.Series("launching", [None] * count, dtype=pl.Int64)
-    effective = correlation.activity_count_of_launch > 0
-    execution = launching_ops.execution[effective & (launching_ops.execution >= 0)]
-    launches = np.zeros(len(found.event), np.bool_)
-    launches[execution] = True
-    counts = np.bincount(found.op[launches], minlength=count)
-    return pl.Series("launching", counts.astype(np.int64))
+_NAMELESS: Final = Unavailable(
+    code="CORRUPT",
+    reason="the names of all events are missing from what can be read of the file.",
+    remedy=Remedy.COPY_AGAIN,
+)
+_NO_OPS: Final = Unavailable(
+    code="HOST_LEVEL",
+    reason="No event on a host thread is the execution of an op.",
+    remedy=Remedy.RECORD_EXECUTIONS,
+)
 
 
 def device_ops(

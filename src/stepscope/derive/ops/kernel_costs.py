@@ -19,8 +19,6 @@ from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -50,27 +48,6 @@ def kernel_costs(
 
     Definition: docs/tools/roofline_model.md#where-the-work-comes-from.
     """
-    by_program = _by_program(
-        activity_classes, activity_ops, class_totals, device_executions, run_costs
-    )
-    execution = executions_of_activities(activity_ops, correlation, launching_ops)
-    if execution is None or isinstance(execution_costs, Unavailable):
-        return by_program
-    by_host = _by_host(
-        activity_classes, class_totals, device_executions, execution, execution_costs
-    )
-    return by_program.select(
-        pl.coalesce(name, by_host[name]).alias(name) for name in KERNEL_COSTS
-    )
-
-
-def _by_program(
-    activity_classes: ActivityClasses,
-    activity_ops: ActivityOps,
-    class_totals: ClassTotals,
-    device_executions: DeviceExecutions,
-    run_costs: pl.DataFrame,
-) -> pl.DataFrame:
     op = activity_classes.rows["op"]
     # Work that begins with one instruction and ends with another is done between them.
     divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
@@ -87,37 +64,34 @@ def _by_program(
     ).hstack(run_costs.select(KERNEL_COSTS.keys())[op])
     # A run may need its kernel several times.
     runs = pl.min_horizontal("count", "executions")
-    alone = (pl.len().over("device", "op") == 1) & ~pl.col("divided")
-    return rows.select(
-        pl.when(alone).then(pl.col(name) * runs).cast(kind).alias(name)
+    only_kernel = (pl.len().over("device", "op") == 1) & ~pl.col("divided")
+    by_program = rows.select(
+        pl.when(only_kernel).then(pl.col(name) * runs).cast(kind).alias(name)
         for name, kind in KERNEL_COSTS.items()
     )
-
-
-def _by_host(
-    activity_classes: ActivityClasses,
-    class_totals: ClassTotals,
-    found: DeviceExecutions,
-    execution: NDArray[np.int32],
-    costs: ExecutionCosts,
-) -> pl.DataFrame:
-    doubtful = left_to_others(found, costs)
-    doubtful |= found.launched & costs.only_calls
+    execution = executions_of_activities(activity_ops, correlation, launching_ops)
+    if execution is None or isinstance(execution_costs, Unavailable):
+        return by_program
+    doubtful = left_to_others(device_executions, execution_costs)
+    doubtful |= device_executions.launched & execution_costs.only_calls
     # Work of several ops, or on several devices.
-    doubtful |= found.owner < 0
+    doubtful |= device_executions.owner < 0
     launched = np.flatnonzero(execution >= 0)
     by = execution[launched]
-    alone = by_row(np.bincount(by, minlength=len(costs.flops)), by) == 1
+    alone = by_row(np.bincount(by, minlength=len(execution_costs.flops)), by) == 1
     told = launched[alone & ~by_row(doubtful, by)]
     code, by = activity_classes.code[told], execution[told]
     columns = []
     for name, of_execution in (
-        ("flops", costs.flops),
-        ("accessed_bytes", costs.accessed_bytes),
+        ("flops", execution_costs.flops),
+        ("accessed_bytes", execution_costs.accessed_bytes),
     ):
         value = by_row(of_execution, by)
         count = len(activity_classes.rows)
         sums = totals_by(code, value, count=count, where=value >= 0)
         known = (sums.count == class_totals.all.count) & (sums.count > 0)
         columns.append(nullable(name, sums.total, known))
-    return pl.DataFrame(columns, schema=KERNEL_COSTS)
+    by_host = pl.DataFrame(columns, schema=KERNEL_COSTS)
+    return by_program.select(
+        pl.coalesce(name, by_host[name]).alias(name) for name in KERNEL_COSTS
+    )

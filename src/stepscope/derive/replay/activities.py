@@ -220,7 +220,14 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
     """Choose the last windows of the longest run of typical ones."""
     if not windows.has_steps:
         return NO_STEPS
-    kept = _warm(np.flatnonzero(windows.typical), windows.rows["flags"])
+    # Leave out a first step that compiles and is far longer, where others remain.
+    typical = np.flatnonzero(windows.typical)
+    # Windows are few, and an expression over lists of texts takes long to begin.
+    cold = np.array(
+        [_COLD.issubset(it) for it in windows.rows["flags"].to_list()], np.bool_
+    )
+    warm = typical[~cold[typical]]
+    kept = warm if len(warm) else typical
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     kept = kept[ends[kept] > starts[kept]]
     if not len(kept):
@@ -240,14 +247,3 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
         by_device=windows.anchor == "device",
         open_end=bool(windows.rows["open_end"][int(rows[-1])]),
     )
-
-
-def _warm(rows: NDArray[np.int64], flags: pl.Series) -> NDArray[np.int64]:
-    """Leave out a first step that compiles and is far longer, where others remain.
-
-    What is loaded and compiled once is no part of what a step usually takes.
-    """
-    # Windows are few, and an expression over lists of texts takes long to begin.
-    cold = np.array([_COLD.issubset(it) for it in flags.to_list()], np.bool_)
-    kept = rows[~cold[rows]]
-    return kept if len(kept) else rows

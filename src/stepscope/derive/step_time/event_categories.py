@@ -54,29 +54,24 @@ def event_categories(
         precision: Bits of each activity; without it kernels count as 32-bit.
         host_classes: What each host event stands for.
     """
-    found = _of_host(len(events), event_nesting, host_classes)
+    if isinstance(host_classes, Unavailable):
+        found = np.full(len(events), OTHER, np.uint8)
+    else:
+        code = host_classes.code.copy()
+        sticky = np.zeros(256, np.uint8)
+        sticky[list(STICKY)] = 1
+        answer = paint(event_nesting.parent, sticky, code)
+        if answer < 0:
+            raise ValueError(f"the kernel refused its arrays ({answer})")
+        category = np.full(256, OTHER, np.uint8)
+        for value, name in CATEGORY_OF_CODE.items():
+            category[value] = _NUMBER[name]
+        found = by_row(category, code)
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
         found[event[shown]] = _of_activity(device_activity, precision)[shown]
     return found
-
-
-def _of_host(
-    rows: int, nesting: Nesting, host_classes: HostClasses | Unavailable
-) -> NDArray[np.uint8]:
-    if isinstance(host_classes, Unavailable):
-        return np.full(rows, OTHER, np.uint8)
-    code = host_classes.code.copy()
-    sticky = np.zeros(256, np.uint8)
-    sticky[list(STICKY)] = 1
-    answer = paint(nesting.parent, sticky, code)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    category = np.full(256, OTHER, np.uint8)
-    for value, name in CATEGORY_OF_CODE.items():
-        category[value] = _NUMBER[name]
-    return by_row(category, code)
 
 
 def _of_activity(

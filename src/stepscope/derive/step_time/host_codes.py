@@ -97,7 +97,20 @@ class Launching(Frozen, frozen=True):
         event = handles(correlation.launches, "event")
         found = {}
         for kind in ("d2h", "h2d"):
-            waits = _waiting_copies(correlation, launch_latency, kind=kind)
+            # Rows of launches of copies that last longer than copy and launch.
+            if isinstance(launch_latency, Unavailable):
+                waits = np.empty(0, np.intp)
+            else:
+                activity, launches = correlation.activity, correlation.launches
+                copies = np.flatnonzero(codes(activity, "kind") == _KINDS.index(kind))
+                launch = correlation.launch_of_activity[copies]
+                copies, launch = copies[launch >= 0], launch[launch >= 0]
+                own = np.zeros(launches.height, np.int64)
+                np.add.at(own, launch, ints(activity, "dur_ps")[copies])
+                dur = ints(launches, "dur_ps")
+                waits = np.flatnonzero(
+                    (own > 0) & (dur > own + launch_latency.latency_ps)
+                )
             found[kind] = event[waits]
         return cls(
             no_device=False,
@@ -111,22 +124,6 @@ class Launching(Frozen, frozen=True):
     def _without(cls, why: Unavailable, *, no_device: bool = False) -> Launching:
         nothing = np.empty(0, np.int32)
         return cls(no_device, nothing, nothing, nothing, why)
-
-
-def _waiting_copies(
-    correlation: Correlation, launch_latency: LaunchLatency | Unavailable, *, kind: str
-) -> NDArray[np.intp]:
-    """Return rows of launches of copies that last longer than copy and launch."""
-    if isinstance(launch_latency, Unavailable):
-        return np.empty(0, np.intp)
-    activity, launches = correlation.activity, correlation.launches
-    copies = np.flatnonzero(codes(activity, "kind") == _KINDS.index(kind))
-    launch = correlation.launch_of_activity[copies]
-    copies, launch = copies[launch >= 0], launch[launch >= 0]
-    own = np.zeros(launches.height, np.int64)
-    np.add.at(own, launch, ints(activity, "dur_ps")[copies])
-    dur = ints(launches, "dur_ps")
-    return np.flatnonzero((own > 0) & (dur > own + launch_latency.latency_ps))
 
 
 class HostEvents(Frozen, frozen=True):

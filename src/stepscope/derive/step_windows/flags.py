@@ -366,7 +366,11 @@ def warm_up(
         return found
     ready = wait < _READY * typical
     first = int(np.flatnonzero(~ready)[0])
-    if n - 1 - first >= _REMAIN and _chance(ready[first:]) ** first <= _BY_CHANCE:
+    if (
+        n - 1 - first >= _REMAIN
+        and ((int(ready[first:].sum()) + 1) / (len(ready[first:]) + 2)) ** first
+        <= _BY_CHANCE
+    ):
         found[:first] = True
     return found
 
@@ -399,10 +403,6 @@ def cold_start(
     again = np.unique(types[np.isin(types, reasons) & (begin >= end_ps[0])])
     found[0] = len(again) == len(reasons)
     return found
-
-
-def _chance(ready: NDArray[np.bool_]) -> float:
-    return (int(ready.sum()) + 1) / (len(ready) + 2)
 
 
 def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:

@@ -174,6 +174,14 @@ def _step_rows(
     marker = numbered.fill_null(full)
     number = pl.Series(marks.number)
     name = full.zip_with(numbered.is_not_null(), full + " " + number.cast(pl.String))
+    # The batches of each step: as its marker states, else by the step numbers.
+    known = stated.to_frame("stated").select(
+        pl.when(pl.col("stated") >= 1).then("stated")
+    )["stated"]
+    if known.null_count() < len(known):
+        batches = known
+    else:
+        batches = pl.Series([_grown_by(marks)] * len(marks), dtype=pl.Int64)
     return pl.DataFrame(
         {
             "step": number,
@@ -183,26 +191,13 @@ def _step_rows(
             "end_ps": marks.end_ps,
             "track": marks.track,
             "event": marks.event,
-            "batches": _batches(marks, stated),
+            "batches": batches,
             "group": group,
             "slack_ps": pl.Series([None] * len(marks), dtype=pl.Int64),
             "cut": np.zeros(len(marks), np.bool_),
         },
         schema=step_sources.STEP_ROWS,
     )
-
-
-def _batches(marks: Marks, stated: pl.Series) -> pl.Series:
-    """Return the batches of each step: as its marker states, else by the step numbers.
-
-    A count below one states nothing.
-    """
-    known = stated.to_frame("stated").select(
-        pl.when(pl.col("stated") >= 1).then("stated")
-    )["stated"]
-    if known.null_count() < len(known):
-        return known
-    return pl.Series([_grown_by(marks)] * len(marks), dtype=pl.Int64)
 
 
 def _grown_by(marks: Marks) -> int | None:

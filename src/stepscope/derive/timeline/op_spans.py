@@ -195,7 +195,13 @@ def op_lines_of_threads(
     op = host_op_events.op[chosen].astype(np.int32)
     start_ps = host_op_events.start_ps[chosen]
     end_ps = start_ps + host_op_events.dur_ps[chosen]
-    step = _steps_at(steps, start_ps)
+    # The step in whose host interval each time lies, -1 for none.
+    if steps is None or steps.on_device:
+        step = np.full(len(start_ps), -1, np.int32)
+    else:
+        starts = ints(steps.rows, "start_ps")
+        found = np.searchsorted(starts, start_ps, side="right") - 1
+        step = found.astype(np.int32)
     track = handles(events, "track")[event]
     lines: list[DerivedLine] = []
     for row, part in _stretches(track):
@@ -204,15 +210,6 @@ def op_lines_of_threads(
         )
         lines += op_lines(pieces, paths, device=None, track=row)
     return lines
-
-
-def _steps_at(steps: Steps | None, times: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the step in whose host interval each time lies, -1 for none."""
-    if steps is None or steps.on_device:
-        return np.full(len(times), -1, np.int32)
-    starts = ints(steps.rows, "start_ps")
-    found = np.searchsorted(starts, times, side="right") - 1
-    return found.astype(np.int32)
 
 
 def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
