@@ -14,13 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,10 +105,8 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_COLLECTIVE: Final = _KINDS.index("collective")
 #: What a program's own instructions are, whether they compute or wait.
-_PROGRAM: Final = (_KINDS.index("kernel"), _KINDS.index("transfer_wait"))
+_PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 #: Nothing that lasts this share of the recording can be one of three equal steps.
 _TOO_LONG: Final = 0.5
 #: A thread that spends this share of its op time in functions of an input pipeline is
@@ -165,7 +168,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
     device_activity, launches = correlation.activity, correlation.launches
     launch_of_activity = correlation.launch_of_activity
     kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, ACTIVITY_CODES["collective"]))
     row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
@@ -248,7 +251,7 @@ def instruction_sequence(
 
 def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     """Return True for rows of `tracks` that are host threads, not input workers."""
-    thread = TRACK_KINDS.categories.to_list().index("thread")
+    thread = TRACK_CODES["thread"]
     on_host: NDArray[np.bool_] = absent(tracks["device"])
     worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
     found: NDArray[np.bool_] = (codes(tracks, "kind") == thread) & on_host & ~worker

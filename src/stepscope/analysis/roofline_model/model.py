@@ -32,9 +32,8 @@ from stepscope.analysis.roofline_model.work import (
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.costs import kernel_costs, op_costs
 from stepscope.derive.ops.database import device_ops
-from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.ops.kernel_costs import kernel_costs
+from stepscope.derive.ops.costs import kernel_costs
 from stepscope.hardware import unit_of
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, handles
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.frozen import Frozen
 from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
 
-_COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 
 #: The columns that together identify a row of the kernel table. Definition:
 #: docs/tools/kernel_stats.md#what-is-a-row.
@@ -108,7 +106,7 @@ def kernels(
         tf32=pl.Series(precision.of_class[:, 2]),
         precision_evidence=pl.Series(precision.of_class[:, 3]),
     ).filter(
-        pl.col("kind").is_in([KERNEL_KIND, _COLLECTIVE_KIND])
+        pl.col("kind").is_in([KERNEL_KIND, ACTIVITY_CODES["collective"]])
         | (pl.col("geometry") >= 0)
     )
     op_names = activity_ops.ops.select(

@@ -14,9 +14,15 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import launches as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.units import PS_PER_US
@@ -54,7 +60,6 @@ _FOR_DEVICE: Final = r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize"
 _FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
 #: What copies are called that end before their call returns.
 _TO_PAGEABLE: Final = "DtoH (Device -> Pageable)"
-_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 class LaunchLatency(Frozen, frozen=True):
@@ -168,7 +173,7 @@ def launch_facts(
     called_ps = ints(launches, "start_ps")
     known = _known(launch_of)
     waited = start_ps[known] - called_ps[launch_of[known]]
-    kernel = codes(device_activity, "kind") == _KERNEL
+    kernel = codes(device_activity, "kind") == ACTIVITY_CODES["kernel"]
     of_kernels = dur_ps[kernel]
     early = -waited[waited < 0]
     outlasting = _outlasting_ps(
@@ -338,18 +343,18 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)
-    count = kernels.gaps(
-        handles(device_activity, "track"),
-        ints(device_activity, "start_ps"),
-        ints(device_activity, "dur_ps"),
-        correlation.launch_of_activity,
-        ints(launches, "start_ps"),
-        ints(launches, "dur_ps"),
-        2 * latency_ps,
-        out,
+    count = accepted_answer(
+        kernels.gaps(
+            handles(device_activity, "track"),
+            ints(device_activity, "start_ps"),
+            ints(device_activity, "dur_ps"),
+            correlation.launch_of_activity,
+            ints(launches, "start_ps"),
+            ints(launches, "dur_ps"),
+            2 * latency_ps,
+            out,
+        )
     )
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
     if count < ENOUGH_SAMPLES:
         return _ASSUMED_SWITCH_PS
     usual = int(np.percentile(out[:count], _SWITCH_QUANTILE, overwrite_input=True))

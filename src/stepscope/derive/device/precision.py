@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, ints
 from stepscope.derive.device.kernel_names import (
     DOUBLE,
     NARROW,
@@ -17,7 +17,6 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 #: whether any computes in a width that no kernel is known to have.
 _UNTOLD: Final = 0.05
 #: Code of the kind of activity that computes.
-KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
 def untold_widths(share: float) -> Unavailable | None:

@@ -88,39 +88,13 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     critical = np.concatenate((reached.kept_ps, np.zeros(len(others.call), np.int64)))
     blocking = np.arange(len(call)) < len(reached.call)
     order = np.lexsort((execution, call))
-    ran = execution[order]
-    # Each execution's time less what its immediate children overlap.
-    low = pipeline_graph.start_ps[pipeline_graph.parent]
-    high = low + pipeline_graph.dur_ps[pipeline_graph.parent]
-    end_ps = pipeline_graph.start_ps + pipeline_graph.dur_ps
-    starts = np.clip(pipeline_graph.start_ps[pipeline_graph.child], low, high)
-    ends = np.clip(end_ps[pipeline_graph.child], starts, high)
-    starts = np.minimum(_after_earlier(pipeline_graph.parent, starts, ends), ends)
-    covered = _sums(
-        pipeline_graph.parent, ends - starts, count=len(pipeline_graph.start_ps)
+    stages = _sum_by_stage(
+        pipeline_graph,
+        call=call[order],
+        execution=execution[order],
+        critical_ps=critical[order],
+        blocking=blocking[order],
     )
-    own: NDArray[np.int64] = pipeline_graph.dur_ps - covered
-    rows = pl.DataFrame(
-        {
-            "call": call[order],
-            "stage": pipeline_graph.stage[ran],
-            "start_ps": pipeline_graph.start_ps[ran],
-            "total_ps": pipeline_graph.dur_ps[ran],
-            "self_ps": own[ran],
-            "critical_ps": critical[order],
-            "blocking": blocking[order],
-        }
-    )
-    summed = rows.group_by("call", "stage").agg(
-        pl.col("start_ps").min(),
-        pl.col("total_ps").sum(),
-        pl.col("self_ps").sum(),
-        pl.col("critical_ps").sum(),
-        pl.len().alias("executions"),
-        pl.col("blocking").any(),
-    )
-    typed = summed.select(pl.col(name).cast(kind) for name, kind in CALL_STAGES.items())
-    stages = typed.sort("call", "stage")
     too_deep = QualityNote(
         kind="pipeline_too_deep",
         severity="warning",
@@ -324,3 +298,90 @@ def _sums(
     before = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(np.bincount(group, minlength=count))
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
+
+
+def _sum_by_stage(
+    graph: PipelineGraph,
+    *,
+    call: NDArray[np.int64],
+    execution: NDArray[np.int64],
+    critical_ps: NDArray[np.int64],
+    blocking: NDArray[np.bool_],
+) -> pl.DataFrame:
+    # Each execution's time less what its immediate children overlap.
+    low = graph.start_ps[graph.parent]
+    high = low + graph.dur_ps[graph.parent]
+    end_ps = graph.start_ps + graph.dur_ps
+    starts = np.clip(graph.start_ps[graph.child], low, high)
+    ends = np.clip(end_ps[graph.child], starts, high)
+    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
+    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
+    own: NDArray[np.int64] = graph.dur_ps - covered
+    rows = pl.DataFrame(
+        {
+            "call": call,
+            "stage": graph.stage[execution],
+            "start_ps": graph.start_ps[execution],
+            "total_ps": graph.dur_ps[execution],
+            "self_ps": own[execution],
+            "critical_ps": critical_ps,
+            "blocking": blocking,
+        }
+    )
+    summed = rows.group_by("call", "stage").agg(
+        pl.col("start_ps").min(),
+        pl.col("total_ps").sum(),
+        pl.col("self_ps").sum(),
+        pl.col("critical_ps").sum(),
+        pl.len().alias("executions"),
+        pl.col("blocking").any(),
+    )
+    typed = summed.select(pl.col(name).cast(kind) for name, kind in CALL_STAGES.items())
+    return typed.sort("call", "stage")
+
+
+def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
+    """Return latency, rank and bottleneck of each call."""
+    named = graph.stages.with_row_index("stage").select(
+        pl.col("stage").cast(pl.Int32), "transparent", "long_name"
+    )
+    bottlenecks = (
+        stages.filter("blocking")
+        .join(named, on="stage", how="left", maintain_order="left")
+        .filter(~pl.col("transparent"))
+        .sort(
+            *("call", "self_ps", "critical_ps", "long_name", "stage"),
+            descending=[False, True, True, False, False],
+        )
+        .group_by("call", maintain_order=True)
+        .agg(pl.col("stage").first().alias("bottleneck"))
+    )
+    slowest_first = pl.struct(-pl.col("latency_ps"), "call").rank("ordinal")
+    return (
+        pl.DataFrame(
+            {
+                "call": np.arange(len(graph.root), dtype=np.int32),
+                "pipeline": graph.pipeline,
+                "start_ps": graph.start_ps[graph.root],
+                "latency_ps": graph.dur_ps[graph.root],
+            }
+        )
+        .with_columns((slowest_first.over("pipeline") - 1).alias("rank"))
+        .join(bottlenecks, on="call", how="left", maintain_order="left")
+        .select(pl.col(name).cast(kind) for name, kind in CALLS.items())
+    )
+
+
+def _notes(cut: int) -> tuple[QualityNote, ...]:
+    if not cut:
+        return ()
+    return (
+        QualityNote(
+            kind="pipeline_too_deep",
+            severity="warning",
+            count=cut,
+            scope="input pipelines",
+            message=f"{cut:,} executions of input pipeline stages lie more than "
+            f"{_DEEPEST} levels deep; their time is charged to what waited for them.",
+        ),
+    )

@@ -16,9 +16,9 @@ from stepscope.derive.account.function_parts import calling_function, function_p
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.function_frames import FEW_LOOKS, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import unseen_of
 
@@ -144,7 +144,7 @@ def worker_functions(
     steps = Spans.from_events(starts, ends - starts)
     row = _InARow.of(worker_frames, steps)
     if not len(row.looked):
-        return _NOT_THEN
+        return WHY["no_worker_samples"]
     waits = row.when("waits")
     gives = row.when("gives") - waits
     works = row.looked - waits - gives
@@ -308,38 +308,15 @@ def _why_not(
 ) -> Unavailable:
     """Say why no functions of worker processes were recorded."""
     if environment["collectors"].is_null().all():
-        return _OTHERS
+        return WHY["workers_of_other_profiler"]
     if not (event_types["name"] == _COUNTED).any():
-        return _NO_WORKERS
+        return WHY["no_workers"]
     told = (unseen_of(message) for message in quality["message"])
     unseen = next((one for one in told if one is not None), None)
     if unseen is None:
-        return _NOT_RECORDED
+        return WHY["workers_not_sampled"]
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"Functions of worker processes were not looked at: {unseen.reason}.",
         remedy=unseen.remedy,
     )
-
-
-_OTHERS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="What worker processes do was not recorded: another profiler recorded.",
-    remedy=Remedy.RECORD_WITH_STEPSCOPE,
-)
-_NO_WORKERS: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The recording counted no worker processes.",
-    remedy="Nothing to do, unless the program starts some: what multiprocessing starts "
-    "is looked at.",
-)
-_NOT_RECORDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Worker processes were counted, and their functions were not looked at.",
-    remedy=Remedy.RECORD_SAMPLES_FOR_LONGER,
-)
-_NOT_THEN: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="No look at a worker process fell into the measured steps.",
-    remedy="Record more steps.",
-)

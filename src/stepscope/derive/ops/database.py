@@ -11,8 +11,8 @@ from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.op_names import HLO_TEXTS
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
@@ -131,7 +131,7 @@ def host_ops(
     found = host_op_events
     if not len(found.event):
         nameless = len(event_types) and not event_types["known"].any()
-        return _NAMELESS if nameless else _NO_OPS
+        return WHY["nameless_ops"] if nameless else WHY["no_host_ops"]
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
@@ -168,38 +168,8 @@ def host_ops(
         launching = pl.Series("launching", counts.astype(np.int64))
     hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
     busy_ps = Spans.from_events(found.start_ps, found.dur_ps).length_ps
-    # Unite rows of one (module, name): a module may be compiled several times.
-    summed = (
-        "occurrences",
-        "total_ps",
-        "self_ps",
-        "eager",
-        "function",
-        "eager_self_ps",
-    )
-    doubtful = ("launching", "step_self_ps")
-    said = [
-        name
-        for name in HOST_OP_ROWS
-        if name not in ("module", "name", "instructions", *summed, *doubtful)
-    ]
-    united = (
-        found.ops.hstack([*sums, launching])
-        .group_by("module", "name", maintain_order=True)
-        .agg(
-            *(pl.col(name).sum() for name in summed),
-            *(pl.col(name).drop_nulls().first() for name in said),
-            _INSTRUCTIONS,
-            *(
-                pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
-                for name in doubtful
-            ),
-        )
-    )
     return HostOps(
-        united.select(
-            pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
-        ).sort("self_ps", "name", "module", descending=[True, False, False]),
+        _unite_recompiled(found.ops.hstack([*sums, launching]), tuple(columns)),
         hull_ps=hull_ps,
         idle_ps=hull_ps - busy_ps,
         step_count=step_count,
@@ -207,16 +177,24 @@ def host_ops(
     )
 
 
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="the names of all events are missing from what can be read of the file.",
-    remedy=Remedy.COPY_AGAIN,
-)
-_NO_OPS: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="No event on a host thread is the execution of an op.",
-    remedy=Remedy.RECORD_EXECUTIONS,
-)
+def _unite_recompiled(rows: pl.DataFrame, summed: tuple[str, ...]) -> pl.DataFrame:
+    """Unite rows of one (module, name): a module may be compiled several times."""
+    doubtful = ("launching", "step_self_ps")
+    others = ("module", "name", "instructions", *summed, *doubtful)
+    united = rows.group_by("module", "name", maintain_order=True).agg(
+        pl.col(summed).sum(),
+        pl.col([name for name in HOST_OP_ROWS if name not in others])
+        .drop_nulls()
+        .first(),
+        _INSTRUCTIONS,
+        *(
+            pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
+            for name in doubtful
+        ),
+    )
+    return united.select(
+        pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
+    ).sort("self_ps", "name", "module", descending=[True, False, False])
 
 
 def device_ops(

@@ -8,7 +8,14 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import numbering
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.columns.dense_codes import dense, totals_by
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
@@ -17,7 +24,6 @@ from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import LEAST_STEPS, likeness, modal_row
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -288,9 +294,9 @@ def other_kinds(
     place = np.full(name.count, -1, np.int32)
     place[used[kept]] = np.arange(len(kept))
     count = np.zeros((steps, len(kept)), np.int64)
-    answer = numbering.tally(np.ascontiguousarray(step), name.code, place, count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    accepted_answer(
+        numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+    )
     weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
     different = likeness(table, table[modal_row(table)]) < _SHARED
@@ -304,10 +310,9 @@ def device_work(
     device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
 ) -> Work | None:
     """Return the kernels of each step; None where no step has any."""
-    names = ACTIVITY_KINDS.categories.to_list()
     kernel = np.isin(
         codes(device_activity, "kind"),
-        [names.index("kernel"), names.index("collective")],
+        [ACTIVITY_CODES["kernel"], ACTIVITY_CODES["collective"]],
     )
     step = np.where(kernel, activity_steps, np.int32(-1))
     if not (step >= 0).any():
