@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.remedies import Remedy
-from stepscope.trace.schema import read_columns, read_rows, read_tables
+from stepscope.derive.reasons import read_reasons
+from stepscope.trace.schema import read_columns, read_tables
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -45,15 +45,7 @@ def room_reasons(room: str) -> dict[str, Unavailable]:
 
     Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
     """
-    path = _ROOM.parent / room / "reasons.md"
-    return {
-        key: Unavailable(
-            code=code,
-            reason=reason,
-            remedy=Remedy[remedy] if remedy.isupper() else remedy,
-        )
-        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
-    }
+    return read_reasons(_ROOM.parent / room / "reasons.md")
 
 
 @cache

@@ -14,7 +14,7 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.model.lent_work import with_lent_work
 from stepscope.derive.model.places import chained
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.steps.marker_events import STEP_RANGE
+from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.by_row import by_row
