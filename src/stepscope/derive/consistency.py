@@ -11,9 +11,9 @@ from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.attribution import NoOp
 from stepscope.derive.steps.stored import spans_apart
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, duration_text
 

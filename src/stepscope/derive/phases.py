@@ -23,10 +23,10 @@ from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

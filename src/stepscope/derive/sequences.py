@@ -18,9 +18,8 @@ from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS, TRACK_KINDS
 
 if TYPE_CHECKING:
     import polars as pl

@@ -23,8 +23,8 @@ from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from stepscope.derive.account.host_states import long_stretch_ps
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

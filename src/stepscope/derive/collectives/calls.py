@@ -20,12 +20,12 @@ from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.costs.operands import from_text
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
     is_collective_op,
 )
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.op_links import BOOKKEEPING
 

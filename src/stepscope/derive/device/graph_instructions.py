@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.patterns import Pattern
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

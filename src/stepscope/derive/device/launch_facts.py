@@ -16,9 +16,9 @@ import polars as pl
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:

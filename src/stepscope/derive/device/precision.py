@@ -17,8 +17,8 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

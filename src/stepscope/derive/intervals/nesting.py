@@ -19,7 +19,7 @@ from stepscope._core import nesting as kernels
 from stepscope.derive.columns.arrays import codes, ints
 from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -10,8 +10,8 @@ import polars as pl
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from stepscope.derive.costs.families import calls_only
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.execution_costs import RUN_COSTS
 from stepscope.hardware import peak_flops, rates_of, unit_of
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled, held, nullable
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 

@@ -10,8 +10,8 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 

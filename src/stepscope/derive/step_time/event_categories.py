@@ -10,8 +10,8 @@ from stepscope._core.rows import paint
 from stepscope.derive.columns.arrays import codes, handles
 from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY
 from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

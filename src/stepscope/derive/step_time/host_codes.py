@@ -23,11 +23,10 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS, TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 

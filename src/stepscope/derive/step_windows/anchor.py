@@ -22,7 +22,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import hulls_by, totals_by
 from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl

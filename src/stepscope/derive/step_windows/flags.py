@@ -17,10 +17,10 @@ from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import LEAST_STEPS, likeness, modal_row
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import op_sequences, program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost, program_runs
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads, sequence_of_events
 from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
-from stepscope.trace.tracks import DERIVED_LINES
+from stepscope.trace.tables import DERIVED_LINES
 
 if TYPE_CHECKING:
     import polars as pl

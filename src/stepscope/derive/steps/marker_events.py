@@ -20,7 +20,7 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import absent, filled, held
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,7 +31,7 @@ from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import DERIVED_LINES
+from stepscope.trace.tables import DERIVED_LINES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

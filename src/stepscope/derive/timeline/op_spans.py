@@ -19,9 +19,8 @@ from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans, no_spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS, TRACK_KINDS
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
