@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.derive.reasons import read_reasons
-from stepscope.trace.schema import read_columns, read_tables
+from stepscope.trace.schema import read_columns, read_reasons, read_tables
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -41,10 +40,7 @@ def tables_of(tool: str) -> dict[str, TableSchema]:
 
 @cache
 def room_reasons(room: str) -> dict[str, Unavailable]:
-    """Return why something can be missing from results of a room, by key.
-
-    Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
-    """
+    """Return why something can be missing from results of a room, by key."""
     return read_reasons(_ROOM.parent / room / "reasons.md")
 
 
