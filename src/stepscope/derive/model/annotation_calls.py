@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.model.lent_work import with_lent_work
-from stepscope.derive.model.places import chained
+from stepscope.derive.model.places import chained, inherit_labels, label_inside
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
@@ -144,7 +143,7 @@ def annotation_calls(
     names, key_of_type = _names(event_types, types)
     library = np.ones(len(names), np.bool_)
     library[key_of_type[types[~kept[types]]]] = False
-    of_event = _labelled(rows, event_nesting, len(events))
+    of_event = label_inside(event_nesting.parent, rows, len(events))
     launched: NDArray[np.int32] | Unavailable
     if isinstance(launches, Unavailable):
         launched = launches
@@ -176,12 +175,14 @@ def annotation_calls(
     )
 
 
-def added_up(own: NDArray[np.int64], found: AnnotationCalls) -> NDArray[np.int64]:
+def add_inner_calls(
+    own: NDArray[np.int64], calls: AnnotationCalls
+) -> NDArray[np.int64]:
     """Return values by call with those of the calls inside it."""
     total = own.copy()
-    for depth in range(int(found.depth.max(initial=0)), 0, -1):
-        inner = np.flatnonzero(found.depth == depth)
-        np.add.at(total, found.parent[inner], total[inner])
+    for depth in range(int(calls.depth.max(initial=0)), 0, -1):
+        inner = np.flatnonzero(calls.depth == depth)
+        np.add.at(total, calls.parent[inner], total[inner])
     return total
 
 
@@ -219,9 +220,7 @@ def _rows(
         for one in np.unique(track[guessed]).tolist():
             begin, end = tracks["event_begin"][one], tracks["event_end"][one]
             inside[begin:end] = by_row(label, types[begin:end])
-            answer = inherit(nesting.parent, inside, begin, end)
-            if answer < 0:
-                raise ValueError(f"the kernel refused its arrays ({answer})")
+            inherit_labels(nesting.parent, inside, begin, end)
         found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
 
@@ -250,17 +249,6 @@ def _names(
     of_type = np.full(len(event_types), -1, np.int32)
     of_type[used] = [row[text] for text in texts.to_list()]
     return tuple(distinct.to_list()), of_type
-
-
-def _labelled(
-    rows: NDArray[np.int32], nesting: Nesting, count: int
-) -> NDArray[np.int32]:
-    label = np.full(count, -1, np.int32)
-    label[rows] = np.arange(len(rows), dtype=np.int32)
-    answer = inherit(nesting.parent, label, int(rows[0]), count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return label
 
 
 def _launched(

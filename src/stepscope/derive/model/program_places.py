@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.model.places import Places, chained
+from stepscope.derive.model.places import Places, chained, label_inside
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import held
 
@@ -103,11 +102,7 @@ def _event_places(
     rows = picked(types, named)
     if not len(rows):
         return None
-    label = np.full(len(types), -1, np.int32)
-    label[rows] = np.arange(len(rows), dtype=np.int32)
-    answer = inherit(nesting.parent, label, int(rows[0]), len(label))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    label = label_inside(nesting.parent, rows, len(types))
     above = nesting.parent[rows]
     around = np.where(above >= 0, label[above], np.int32(-1))
     # Equal texts are one frame, whatever track their types come from.
