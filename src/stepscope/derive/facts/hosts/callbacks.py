@@ -9,7 +9,6 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.called_below import outermost_called
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.step_shares import NamedTime, StepShares
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.trace.model import TraceData
 
 #: Ops that call Python and wait for it: `tf.numpy_function` and `tf.py_function`,
@@ -32,11 +32,6 @@ _OPS: Final = Pattern(
     r"(?:^|[/:])(?:Eager)?PyFunc(?:Stateless)?(?:_\d+)?$"
     r"|^(?:pure|io|debug)_callback(?:\.\d+)?$"
 )
-#: What such ops call first.
-_CALLED_TO_WORK: Final = Pattern(
-    r"^FuncRegistry\.__call__$|^(?:pure|io)_callback_impl$"
-)
-_CALLED_TO_LOOK: Final = Pattern(r"^debug_callback_impl$")
 #: Of a run that one look found, the middle is the surest: a quarter may be left out at
 #: each end.
 _QUARTER: Final = 4
@@ -63,6 +58,7 @@ def called_back(
     trace: TraceData,
     step_shares: tuple[StepShares, ...],
     function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
     host_states: HostStates,
     naming: Naming,
 ) -> CalledBack | None:
@@ -77,15 +73,17 @@ def called_back(
     if own is None:
         return None
     ran = _runs_of_ops(trace, host_states, naming)
+    to_work = function_purposes.types_of("calls_back", "calls_back_from_graph")
+    to_debug = function_purposes.types_of("calls_back_to_debug")
     return CalledBack(
         working=_called(
             own.named("host_compute", place="inside"),
-            _Callees.of(function_frames, _CALLED_TO_WORK, ran),
+            _Callees.of(function_frames, to_work, ran),
             own.total_ps,
         ),
         looking=_called(
             own.named("debugging"),
-            _Callees.of(function_frames, _CALLED_TO_LOOK, ran),
+            _Callees.of(function_frames, to_debug, ran),
             own.total_ps,
         ),
     )
@@ -127,9 +125,9 @@ class _Callees(Frozen, frozen=True):
 
     @classmethod
     def of(
-        cls, frames: FunctionFrames, callers: Pattern[str], ran: dict[str, Spans]
+        cls, frames: FunctionFrames, callers: list[int], ran: dict[str, Spans]
     ) -> _Callees:
-        rows = outermost_called(frames, callers)
+        rows = frames.outermost_called(callers)
         start, end = frames.start_ps[rows], frames.end_ps[rows]
         # Exact frames have no margin.
         margin = (end - start) // _QUARTER if frames.hz is not None else 0

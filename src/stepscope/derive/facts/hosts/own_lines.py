@@ -15,7 +15,6 @@ import numpy as np
 
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.frameworks import of_framework
-from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
@@ -297,5 +296,5 @@ def _is_deeper(
 
 
 def _calls(frames: FunctionFrames, caller: int, called: int) -> bool:
-    below = called_by(frames.type == caller, frames.parent)
+    below = frames.called_from(frames.type == caller)
     return bool((below & (frames.type == called)).any())
