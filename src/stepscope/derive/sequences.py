@@ -4,7 +4,7 @@ On a device: the kernels of the stream with most kernel time. On a host: the ops
 busiest thread, the ops of all threads, and the executed instructions of compiled
 programs, merged over all threads.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The sources are tried in a fixed order; the first that applies gives the steps. 
 and stored lines are cheap to find; launches and periods are looked for only where there
 are none of these.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Layers repeat as well as steps do. A step copies a batch, reads a result back, w
 the device, computes gradients, updates the weights, serves a request or runs a program
 of its own. Layers lie together inside one call of a module, an op or a program.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A launch is a host call that runs a compiled program or a graph function, or a program
 on a device's line of modules. Its repetitions are judged by the work between them.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A marker is a host event whose values or whose name carry the number of the step
 serving engine marks each of its iterations, which runs the model once, for all requests
 that are being served.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A producer that finds no marks of the program takes the calls of its graph for s
 and notes so at each: the group, and the name that it shows for the step. Several graphs
 may have been called: those whose calls last longest are the steps.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations
