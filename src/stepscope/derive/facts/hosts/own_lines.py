@@ -15,7 +15,6 @@ import numpy as np
 
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.frameworks import of_framework
-from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device
@@ -102,7 +101,7 @@ class LineRuns(Frozen, frozen=True):
             kinds: The function, as in `FunctionLines.type`.
         """
         found: list[list[OwnLines]] = []
-        seen = own_lines(self.lines, kinds, tracks=self.tracks)
+        seen = self.lines.own_spans(kinds, tracks=self.tracks)
         for number, whole in seen.items():
             spans = whole & self.inside
             at = _looks(spans, self.hz)
