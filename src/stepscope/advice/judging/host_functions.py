@@ -233,7 +233,7 @@ def _working_lines(
             # What lies around each look is that of other lines as well.
             scale = max(lines.looked_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
-        of_lines = lines.of(part, share)
+        of_lines = lines.part_of(part, share)
         yield HostFunction(
             of_lines,
             share,

@@ -242,7 +242,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     def own_lines(self) -> tuple[OwnLines, ...]:
         """Return its lines that do work of their own; nothing where none are known."""
         lines = self.runs.line_runs
-        return () if lines is None else lines.own(self.kinds)
+        return () if lines is None else lines.working_lines(self.kinds)
 
     @cached_property
     def rows(self) -> NDArray[np.bool_]:
