@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from stepscope.formats.declared_words import quality_note
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles, Run, is_worker_trace, newest_first, shown_name
-from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.trace.model import TraceData
+    from stepscope.trace.quality import QualityNote
 
 _SUFFIX: Final = ".pt.trace.json"
 #: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
@@ -280,17 +281,7 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     if not reasons:
         return []
     return [
-        QualityNote(
-            kind="not_one_run",
-            severity="warning",
-            scope="run",
-            message="These hosts are shown as one run, but "
-            f"{'; and '.join(reasons)}: sums and comparisons over hosts then mean "
-            "nothing.",
-            count=len(traces),
-            remedy="Give the files of one run at a time; compare two runs with "
-            "`--against`.",
-        )
+        quality_note("any.not_one_run", len(traces), reasons="; and ".join(reasons))
     ]
 
 

@@ -14,8 +14,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tables import DEVICE_ACTIVITY
-from stepscope.trace.tracks import DERIVED_LINES, TRACK_KINDS
+from stepscope.trace.tables import DERIVED_LINES, DEVICE_ACTIVITY, TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -131,7 +130,10 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
         tables["event_types"]["name"], _HOST_RULES, otherwise=HOST_COMPUTE
     )
     number = by_name[handles(events, "type")[rows]].copy()
-    is_marker = _with_stat(trace, tables["stats"], StatKey.STEP_NAME, rows)
+    owners = rows_with_key(
+        tables["stats"], "event", find_handle(trace.strings, StatKey.STEP_NAME)
+    ).owner
+    is_marker: NDArray[np.bool_] = np.isin(rows, owners)
     names = tables["event_types"]["name"].str.contains(_HOST_RULES[0][1]).to_numpy()
     is_marker |= names[handles(events, "type")[rows]]
     number[is_marker] = SKIPPED
@@ -180,28 +182,20 @@ def _numbers_by_name(
     names: pl.Series, rules: Sequence[tuple[int, str]], otherwise: int
 ) -> NDArray[np.uint8]:
     found: NDArray[np.uint8] = (
-        pl.select(_first_match(names, rules).fill_null(otherwise))
+        pl.select(
+            pl.coalesce(
+                *(
+                    pl.when(pl.lit(names).str.contains(pattern)).then(
+                        pl.lit(number, pl.UInt8)
+                    )
+                    for number, pattern in rules
+                )
+            ).fill_null(otherwise)
+        )
         .to_series()
         .to_numpy()
     )
     return found
-
-
-def _first_match(names: pl.Series, rules: Sequence[tuple[int, str]]) -> pl.Expr:
-    return pl.coalesce(
-        *(
-            pl.when(pl.lit(names).str.contains(pattern)).then(pl.lit(number, pl.UInt8))
-            for number, pattern in rules
-        )
-    )
-
-
-def _with_stat(
-    trace: TraceData, stats: pl.DataFrame, key: StatKey, rows: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    owners = rows_with_key(stats, "event", find_handle(trace.strings, key)).owner
-    chosen: NDArray[np.bool_] = np.isin(rows, owners)
-    return chosen
 
 
 class CompatStep(Frozen, frozen=True, eq=True):

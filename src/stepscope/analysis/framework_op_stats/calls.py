@@ -18,8 +18,8 @@ from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import GIB, PS_PER_MS, PS_PER_S, PS_PER_US
 
@@ -151,6 +151,12 @@ def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
         .to_series()
     )
     end_ps = ints(activity, "start_ps")[work.activity] + dur_ps
+    sizes = activity["bytes"].gather(work.activity[is_copy])
+    calls = work.call[is_copy]
+    copied = np.zeros(count, np.int64)
+    np.add.at(copied, calls, sizes.fill_null(0).to_numpy())
+    sized = np.ones(count, np.bool_)
+    sized[calls[sizes.is_null().to_numpy()]] = False
     return [
         pl.Series("device_ps", spent),
         _waits(profile, work, device, end_ps),
@@ -158,7 +164,7 @@ def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
             pl.Series(name, np.bincount(work.call[mine], minlength=count))
             for name, mine in counts.items()
         ),
-        _copy_bytes(activity, work, is_copy),
+        nullable("copy_bytes", copied, sized),
         devices,
     ]
 
@@ -191,19 +197,6 @@ def _waits(
         waited[calls] += ends - begins - busy.within(begins, ends)
     known = with_work & work.calls["launched"].to_numpy()
     return nullable("waiting_ps", waited, known)
-
-
-def _copy_bytes(
-    activity: pl.DataFrame, work: OpWork, is_copy: NDArray[np.bool_]
-) -> pl.Series:
-    count = len(work.calls)
-    sizes = activity["bytes"].gather(work.activity[is_copy])
-    calls = work.call[is_copy]
-    total = np.zeros(count, np.int64)
-    np.add.at(total, calls, sizes.fill_null(0).to_numpy())
-    known = np.ones(count, np.bool_)
-    known[calls[sizes.is_null().to_numpy()]] = False
-    return nullable("copy_bytes", total, known)
 
 
 def _steps(profile: ProfileData, work: OpWork) -> pl.Series:
@@ -243,7 +236,21 @@ def kernel_rows(
     frames = []
     for work in works:
         classes = present(profile.derived(work.host, activity_classes))
-        sums = _class_sums(profile, work, classes.code, len(classes.rows))
+        activity = present(profile.table(work.host, "device_activity"))
+        dur_ps = ints(activity, "dur_ps")[work.activity]
+        extremes = extremes_by(
+            classes.code[work.activity], dur_ps, count=len(classes.rows)
+        )
+        used = np.flatnonzero(extremes.count).astype(np.int32)
+        sums = pl.DataFrame(
+            {
+                "class": used,
+                "n": extremes.count[used],
+                "sum_ps": extremes.total[used],
+                "least_ps": extremes.least[used],
+                "most_ps": extremes.greatest[used],
+            }
+        )
         kinds = classes.rows["kind"].to_numpy()
         rows = sums.join(fills[work.host], on="class", how="inner").with_columns(
             host=pl.lit(work.host)
@@ -268,25 +275,6 @@ def kernel_rows(
         ),
         KERNEL_ROWS,
         ("kernel_name", "op_name", "grid_dim", "block_dim"),
-    )
-
-
-def _class_sums(
-    profile: ProfileData, work: OpWork, code: NDArray[np.int32], count: int
-) -> pl.DataFrame:
-    """Add up by class the activities of the calls."""
-    activity = present(profile.table(work.host, "device_activity"))
-    dur_ps = ints(activity, "dur_ps")[work.activity]
-    sums = extremes_by(code[work.activity], dur_ps, count=count)
-    rows = np.flatnonzero(sums.count).astype(np.int32)
-    return pl.DataFrame(
-        {
-            "class": rows,
-            "n": sums.count[rows],
-            "sum_ps": sums.total[rows],
-            "least_ps": sums.least[rows],
-            "most_ps": sums.greatest[rows],
-        }
     )
 
 

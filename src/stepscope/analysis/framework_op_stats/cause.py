@@ -14,7 +14,7 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -219,9 +219,24 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
             - Spans.from_events(start_ps[tested], dur_ps[tested])
         ).length_ps
         busy = Spans.from_events(one.start_ps, one.dur_ps)
-        waits = _waits(work, mine, start_ps + dur_ps)
+        calls = np.unique(work.call[mine])
+        last = np.full(len(work.calls), np.iinfo(np.int64).min)
+        np.maximum.at(last, work.call[mine], (start_ps + dur_ps)[mine])
+        launched = work.calls["launched"].to_numpy()
+        calls = calls[launched[calls]]
+        begins = ints(work.calls, "start_ps")[calls]
+        waits = Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
         waiting_ps += (waits - busy).length_ps
-    return Parts(found, waiting_ps if _starts_known(work) else None, untested_ps)
+    with_work = np.unique(work.call)
+    with_starts = work.calls["launched"].to_numpy()[with_work]
+    needed = LIMITS["known_starts_percent"].value
+    return Parts(
+        found,
+        waiting_ps
+        if bool(len(with_starts) and 100.0 * with_starts.mean() >= needed)
+        else None,
+        untested_ps,
+    )
 
 
 def _part_of_class(
@@ -239,24 +254,6 @@ def _part_of_class(
             fills["untested"] & (fills["fill"] == "full")
         ).to_numpy()
     return part, untested
-
-
-def _waits(work: OpWork, mine: NDArray[np.bool_], end_ps: NDArray[np.int64]) -> Spans:
-    """Return the spans from each call's begin to its last activity on one device."""
-    calls = np.unique(work.call[mine])
-    last = np.full(len(work.calls), np.iinfo(np.int64).min)
-    np.maximum.at(last, work.call[mine], end_ps[mine])
-    launched = work.calls["launched"].to_numpy()
-    calls = calls[launched[calls]]
-    begins = ints(work.calls, "start_ps")[calls]
-    return Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
-
-
-def _starts_known(work: OpWork) -> bool:
-    with_work = np.unique(work.call)
-    launched = work.calls["launched"].to_numpy()[with_work]
-    needed = LIMITS["known_starts_percent"].value
-    return bool(len(launched) and 100.0 * launched.mean() >= needed)
 
 
 def cause_of(
@@ -300,7 +297,16 @@ def cause_of(
         untested_us=_us(untested),
         **{f"{name}_us": _us(value) for name, value in _known(ps, untested).items()},
     )
-    return cause, _missing(cause)
+    of_whole = _WHY["no_fill"]
+    if cause.waiting_us is None:
+        of_whole = _WHY["no_starts"]
+    elif cause.total_us == 0:
+        of_whole = _WHY["no_time"]
+    return cause, [
+        (_WHY["no_fill"] if name in _FILLED else of_whole).for_field(f"cause.{name}")
+        for name in cause.__struct_fields__
+        if getattr(cause, name) is None
+    ]
 
 
 def _known(ps: dict[str, int], untested: int) -> dict[str, int | None]:
@@ -338,17 +344,3 @@ def _dominant(
 
 def _us(ps: int | None) -> float | None:
     return None if ps is None else ps / PS_PER_US
-
-
-def _missing(cause: Cause) -> list[Missing]:
-    """Return why members of a cause are null."""
-    of_whole = _WHY["no_fill"]
-    if cause.waiting_us is None:
-        of_whole = _WHY["no_starts"]
-    elif cause.total_us == 0:
-        of_whole = _WHY["no_time"]
-    return [
-        (_WHY["no_fill"] if name in _FILLED else of_whole).for_field(f"cause.{name}")
-        for name in cause.__struct_fields__
-        if getattr(cause, name) is None
-    ]

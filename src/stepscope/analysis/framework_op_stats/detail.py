@@ -280,17 +280,9 @@ def _missing(
     no_device = _reason(works, "device_activity") or _WHY["no_host_event"]
     no_launches = _reason(works, "launches") or no_device
     no_event = _reason(works, "host_op_events") or _WHY["no_host_event"]
-    found = []
+    missing = []
     if detail.call_count is None:
-        found += [no_event.for_field(name) for name in ("call_count", "calls")]
-    for name, why in (
-        ("kernels", no_device),
-        ("copies", no_device),
-        ("launches", no_launches),
-        ("shapes", _WHY["no_shapes"]),
-    ):
-        if getattr(detail, name) is None:
-            found.append(why.for_field(name))
+        missing += [no_event.for_field(name) for name in ("call_count", "calls")]
     on_device = ("device_us", "kernels", "collectives", "copies", "devices")
     reasons = dict.fromkeys(on_device, no_device)
     no_bytes = _OF_COPIES["bytes"]
@@ -301,15 +293,18 @@ def _missing(
     reasons["shape"] = _WHY["no_shapes"]
     with_steps = detail.share.steps is not None
     reasons["step"] = _WHY["no_step"] if with_steps else without_steps(profile)
-    found += missing_columns(detail.calls, reasons, prefix="calls.")
-    if detail.shapes is not None:
-        sides = {"host_us": no_event, "device_us": no_device}
-        sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
-        found += missing_columns(detail.shapes, sides, prefix="shapes.")
-    if detail.kernels is not None:
-        found += missing_columns(detail.kernels, _OF_KERNELS, prefix="kernels.")
-    if detail.copies is not None:
-        found += missing_columns(detail.copies, _OF_COPIES, prefix="copies.")
-    if detail.launches is not None:
-        found += missing_columns(detail.launches, _OF_LAUNCHES, prefix="launches.")
-    return found
+    missing += missing_columns(detail.calls, reasons, prefix="calls.")
+    sides = {"host_us": no_event, "device_us": no_device}
+    sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
+    for name, why, of_columns in (
+        ("kernels", no_device, _OF_KERNELS),
+        ("copies", no_device, _OF_COPIES),
+        ("launches", no_launches, _OF_LAUNCHES),
+        ("shapes", _WHY["no_shapes"], sides),
+    ):
+        rows = getattr(detail, name)
+        if rows is None:
+            missing.append(why.for_field(name))
+        else:
+            missing += missing_columns(rows, of_columns, prefix=f"{name}.")
+    return missing

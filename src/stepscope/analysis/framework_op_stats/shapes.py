@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.framework_op_stats.work import OpWork
-    from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
@@ -73,7 +72,14 @@ def _of_executions(
         return
     event = work.calls["event"].head(work.executions).to_numpy()
     place = np.searchsorted(present(events).event, event)
-    call = _innermost(costs, place)
+    call = np.full(len(costs.parent), -1, np.int64)
+    call[place] = np.arange(len(place))
+    order = np.argsort(costs.depth, kind="stable")
+    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
+    # One round per level of nesting, the outermost first.
+    for rows in np.split(order, cuts)[1:]:
+        open_rows = rows[call[rows] < 0]
+        call[open_rows] = call[costs.parent[open_rows]]
     worked = np.ones(len(call), np.bool_)
     if "device_activity" not in work.absent:
         worked = present(profile.derived(work.host, device_executions)).launched
@@ -88,23 +94,14 @@ def _of_executions(
     # calls are in part its own intermediate results.
     own = costs.accessed_bytes[place]
     others = _sums(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
-    outer = _around_others(costs, call, place)
+    parent = costs.parent[place]
+    around = np.zeros(len(place), np.bool_)
+    above = call[parent[parent >= 0]]
+    around[above[above >= 0]] = True
+    # The time of a call that holds another chosen one is not its own.
     accessed[: work.executions] = np.where(
-        outer, _UNKNOWN, np.where(own >= 0, own, others)
+        around, _UNKNOWN, np.where(own >= 0, own, others)
     )
-
-
-def _innermost(costs: ExecutionCosts, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return by execution the innermost call that it is or lies in, -1 for none."""
-    call = np.full(len(costs.parent), -1, np.int64)
-    call[place] = np.arange(len(place))
-    order = np.argsort(costs.depth, kind="stable")
-    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, the outermost first.
-    for rows in np.split(order, cuts)[1:]:
-        open_rows = rows[call[rows] < 0]
-        call[open_rows] = call[costs.parent[open_rows]]
-    return call
 
 
 def _sums(
@@ -124,17 +121,6 @@ def _sums(
     doubtful = np.bincount(call[lost], minlength=count) > 0
     complete = told & (~doubtful | telling)
     return np.where(complete, total, _UNKNOWN)
-
-
-def _around_others(
-    costs: ExecutionCosts, call: NDArray[np.int64], place: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which calls hold another chosen one, whose time is not theirs."""
-    parent = costs.parent[place]
-    around = np.zeros(len(place), np.bool_)
-    outer = call[parent[parent >= 0]]
-    around[outer[outer >= 0]] = True
-    return around
 
 
 def _of_programs(

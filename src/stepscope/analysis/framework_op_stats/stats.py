@@ -129,6 +129,8 @@ def _rows(
     percent = share(pl.col("self_ps"), whole)
     cumulative = share(pl.col("self_ps").cum_sum(), whole)
     zero = pl.lit(0.0)
+    known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
+    eager, function = pl.col("eager") > 0, pl.col("function") > 0
     return merged.select(
         pl.lit(name).alias("host_or_device"),
         "type",
@@ -143,8 +145,16 @@ def _rows(
         (zero if on_device else percent).alias("host_self_percent"),
         (zero if on_device else cumulative).alias("host_cumulative_percent"),
         *(pl.col(column) for column in RATES),
-        _utilization().alias("tensor_core_utilization_percent"),
-        _eager().alias("eager"),
+        pl.when(known)
+        .then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
+        .alias("tensor_core_utilization_percent"),
+        pl.when(eager & function)
+        .then(pl.lit("Mixed"))
+        .when(eager)
+        .then(pl.lit("Eager"))
+        .when(function)
+        .then(pl.lit("Function"))
+        .alias("eager"),
         (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         "module",
         "hosts",
@@ -170,24 +180,6 @@ def _average(column: str) -> pl.Expr:
     """Return a mean per execution, in µs; null without executions."""
     ran = pl.col("occurrences") > 0
     return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
-
-
-def _utilization() -> pl.Expr:
-    """Return the share of kernel time on matrix units; null where names are silent."""
-    known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
-    return pl.when(known).then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
-
-
-def _eager() -> pl.Expr:
-    eager, function = pl.col("eager") > 0, pl.col("function") > 0
-    return (
-        pl.when(eager & function)
-        .then(pl.lit("Mixed"))
-        .when(eager)
-        .then(pl.lit("Eager"))
-        .when(function)
-        .then(pl.lit("Function"))
-    )
 
 
 def _per_step(step_count: int | None) -> pl.Expr:

@@ -102,9 +102,14 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
         if launches is not None:
             called = handles(launches, "event")
         launch_call = _calls_around(nesting.parent, events.event[chosen], called)
-    host_side = _HostSide(host, executed, launches, launch_call, absent)
     if "device_activity" in absent:
-        return _without_device(host_side)
+        inside = np.flatnonzero(launch_call >= 0)
+        call = launch_call[inside].astype(np.int64)
+        nothing = np.empty(0, np.int64)
+        return OpWork(
+            *(host, executed, len(executed), nothing, nothing, inside, call, absent)
+        )
+    host_side = _HostSide(host, executed, launches, launch_call, absent)
     launch_of = np.full(len(activity), -1, np.int32)
     if "launches" not in absent:
         launch_of = matched.launch_of_activity
@@ -119,21 +124,6 @@ class _HostSide(Frozen, frozen=True):
     launches: pl.DataFrame | None
     launch_call: NDArray[np.int32]
     absent: dict[str, Unavailable]
-
-
-def _without_device(side: _HostSide) -> OpWork:
-    inside = np.flatnonzero(side.launch_call >= 0)
-    nothing = np.empty(0, np.int64)
-    return OpWork(
-        side.host,
-        side.executed,
-        len(side.executed),
-        nothing,
-        nothing,
-        inside,
-        side.launch_call[inside].astype(np.int64),
-        side.absent,
-    )
 
 
 def _with_device(
@@ -151,8 +141,14 @@ def _with_device(
     number, further = _by_kernel(activity, ops, rest)
     call[rest] = number + executions
     rows = np.flatnonzero(call >= 0)
-    starts = _starts(activity, side.launches, launch_of, rest)
-    described = further.with_columns(_first_starts(number, starts, len(further)))
+    start_ps, launched = _starts(activity, side.launches, launch_of, rest)
+    begins = np.full(len(further), np.iinfo(np.int64).max)
+    np.minimum.at(begins, number, start_ps)
+    some = np.zeros(len(further), np.bool_)
+    some[number[launched]] = True
+    described = further.with_columns(
+        [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
+    )
     launch, owner = _with_launches_of(
         side.launch_call, launch_of[rest], number + executions
     )
@@ -263,19 +259,6 @@ def _starts(
         # A clock that is ahead makes no call later than its work.
         start_ps[launched] = np.minimum(start_ps[launched], called)
     return start_ps, launched
-
-
-def _first_starts(
-    number: NDArray[np.int64],
-    starts: tuple[NDArray[np.int64], NDArray[np.bool_]],
-    count: int,
-) -> list[pl.Series]:
-    start_ps, launched = starts
-    begins = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(begins, number, start_ps)
-    some = np.zeros(count, np.bool_)
-    some[number[launched]] = True
-    return [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
 
 
 def _with_launches_of(

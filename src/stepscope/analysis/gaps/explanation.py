@@ -26,7 +26,7 @@ from stepscope.analysis.gaps.stretch import (
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.steps.rows import step_at
 from stepscope.derive.account.naming import UNNAMED, naming
-from stepscope.derive.account.ran import largest, pieces, what_ran
+from stepscope.derive.account.parts import largest, pieces, what_ran
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_places
@@ -35,11 +35,9 @@ from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.gaps.stretch import Shown, Stretch
     from stepscope.derive.account.naming import Name, Naming
-    from stepscope.derive.account.ran import RanMost
+    from stepscope.derive.account.parts import RanMost
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
@@ -85,9 +83,12 @@ def explain_gap(
     named = profile.derived(host, naming)
     names = None if isinstance(named, Unavailable) else named
     where = shown(profile, host)
+    hull = stretch.owned.hull
+    begin, end = max(stretch.begin_ps, hull[0]), min(stretch.end_ps, hull[1])
     owners = tuple(
         _owned_time(profile, stretch, (owner, spans), names=names, where=where)
-        for owner, spans in _in_stretch(stretch)
+        for owner, whole in stretch.owned.sets().items()
+        if len(spans := whole.clip(begin, end))
     )
     dur = stretch.end_ps - stretch.begin_ps
     outside = dur - sum(one.ps for one in owners)
@@ -119,16 +120,6 @@ def explain_gap(
         if dark >= _WORTH_SAYING > 100 * outside / dur
         else None,
     )
-
-
-def _in_stretch(stretch: Stretch) -> list[tuple[str, Spans]]:
-    """Return each owner that has some of a stretch, with its time there."""
-    hull = stretch.owned.hull
-    begin, end = max(stretch.begin_ps, hull[0]), min(stretch.end_ps, hull[1])
-    clipped = (
-        (owner, spans.clip(begin, end)) for owner, spans in stretch.owned.sets().items()
-    )
-    return [(owner, spans) for owner, spans in clipped if len(spans)]
 
 
 def _owned_time(
@@ -209,7 +200,10 @@ def _activities(
     place = owner_places(codes(activity, "kind"), widths)
     rows = np.flatnonzero(mine & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
-    time = _first_come(spans, start[rows], end[rows])
+    # Each one has what none that began before it covers.
+    fresh, ends = start[rows], end[rows]
+    fresh[1:] = np.clip(np.maximum.accumulate(ends)[:-1], fresh[1:], ends[1:])
+    time = spans.within(fresh, ends)
     events, kinds = handles(activity, "event")[rows], handles(activity, "type")[rows]
 
     def made(at: int) -> tuple[int, int, int, Name]:
@@ -226,18 +220,6 @@ def _activities(
         )
     ]
     return largest(time, made, most=_MOST_INTERVALS), parts
-
-
-def _first_come(
-    spans: Spans, start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return how much of a set each interval covers that none before it covers.
-
-    The intervals ascend by start.
-    """
-    begin = start.copy()
-    begin[1:] = np.clip(np.maximum.accumulate(end)[:-1], start[1:], end[1:])
-    return spans.within(begin, end)
 
 
 def _unexplained_ps(one: OwnedTime) -> int:

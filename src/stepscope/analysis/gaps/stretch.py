@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.naming import Naming
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import OneDevice
 
@@ -242,7 +242,25 @@ def owned(
     if isinstance(wide, Unavailable):
         return wide
     hull = int(ints(wide.rows, "start_ps").min()), int(ints(wide.rows, "end_ps").max())
-    every = _on_host(profile, host, found, (hull, _end_of(profile, host, hull[1])))
+    end_ps, events = hull[1], profile.table(host, "events")
+    if not isinstance(events, Unavailable) and events.height:
+        ends = ints(events, "start_ps") + ints(events, "dur_ps")
+        end_ps = max(end_ps, int(ends.max()))
+    sets = profile.derived(host, device_sets)
+    busy = (
+        {} if isinstance(sets, Unavailable) else {it.device: it for it in sets.devices}
+    )
+    every = [
+        Owned(
+            host,
+            one,
+            None if one.device is None else busy[one.device],
+            frozenset(found.missing),
+            hull,
+            end_ps,
+        )
+        for one in found.devices
+    ]
     chosen = tuple(one for one in every if device in (None, one.device.device))
     if not chosen:
         known = [str(one.device.device) for one in every if one.busy is not None]
@@ -250,35 +268,6 @@ def owned(
             raise BadUsage(f"device {device}: the recording of {host} holds no device")
         raise BadUsage.unknown_name("device", str(device), known)
     return chosen
-
-
-def _on_host(
-    profile: ProfileData,
-    host: str,
-    found: Account,
-    extent: tuple[tuple[int, int], int],
-) -> list[Owned]:
-    sets = profile.derived(host, device_sets)
-    busy = (
-        {} if isinstance(sets, Unavailable) else {it.device: it for it in sets.devices}
-    )
-    return [
-        Owned(
-            host,
-            one,
-            None if one.device is None else busy[one.device],
-            frozenset(found.missing),
-            *extent,
-        )
-        for one in found.devices
-    ]
-
-
-def _end_of(profile: ProfileData, host: str, least_ps: int) -> int:
-    events = profile.table(host, "events")
-    if isinstance(events, Unavailable) or not events.height:
-        return least_ps
-    return max(least_ps, int((ints(events, "start_ps") + ints(events, "dur_ps")).max()))
 
 
 def stretch_at(found: tuple[Owned, ...], at_ps: int) -> Stretch:

@@ -155,7 +155,13 @@ def analyse(
     rows = pl.concat(found.values())
     buckets, missing = _buckets(run, found)
     missing += [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
-    missing += _without_values(run, rows)
+    lost = [
+        asked.without_values
+        for asked in (run.derived(host, requests) for host in run.hosts)
+        if not isinstance(asked, Unavailable) and asked.without_values
+    ]
+    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
+    missing += missing_columns(rows, reasons, prefix="requests.")
     times = ints(rows, "dur_ps")
     sizes, few = _by_batch_size(rows)
     hosts = tuple(_alone(host, mine) for host, mine in found.items())
@@ -190,7 +196,13 @@ def _found(
         if isinstance(asked, Unavailable):
             absent[host] = asked
             continue
-        rows = _named_threads(run, host, asked.rows)
+        tracks = run.table(host, "tracks")
+        threads = pl.Series("thread", [None] * asked.rows.height, dtype=pl.String)
+        if not isinstance(tracks, Unavailable):
+            threads = tracks["name"].gather(asked.rows["track"]).alias("thread")
+        rows = asked.rows.with_columns(
+            threads, host=pl.lit(host), at=pl.int_range(pl.len())
+        )
         if name:
             rows = rows.filter(pl.col("name") == name)
         if len(rows):
@@ -202,26 +214,6 @@ def _found(
                 remedy="Leave the option name out to see all requests.",
             )
     return found, absent
-
-
-def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
-    """Return why ids or sizes are null in every request."""
-    lost = [
-        asked.without_values
-        for asked in (run.derived(host, requests) for host in run.hosts)
-        if not isinstance(asked, Unavailable) and asked.without_values
-    ]
-    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
-    return missing_columns(rows, reasons, prefix="requests.")
-
-
-def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the requests of a host with the names of their threads."""
-    tracks = run.table(host, "tracks")
-    threads = pl.Series("thread", [None] * rows.height, dtype=pl.String)
-    if not isinstance(tracks, Unavailable):
-        threads = tracks["name"].gather(rows["track"]).alias("thread")
-    return rows.with_columns(threads, host=pl.lit(host), at=pl.int_range(pl.len()))
 
 
 def _buckets(

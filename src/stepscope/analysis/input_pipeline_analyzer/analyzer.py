@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
+from stepscope.analysis.input_pipeline_analyzer.device_side import (
+    DeviceSide,
+    device_side,
+)
 from stepscope.analysis.input_pipeline_analyzer.host_side import (
     INPUT_OPS,
     WORKER_FUNCTIONS,
@@ -46,7 +49,6 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
     from stepscope.analysis.options import InputPipelineOptions
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
@@ -84,9 +86,9 @@ class HostInput(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     verdict: str
     input_percent: float | None
-    input_at_most_percent: float | None
-    input_wait_percent: float | None
-    input_transfer_percent: float | None
+    input_at_most_percent: float | None = None
+    input_wait_percent: float | None = None
+    input_transfer_percent: float | None = None
     largest_category: str | None
     step_count: int
 
@@ -303,16 +305,14 @@ def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
     return next(iter(reasons), None)
 
 
-#: Fields of the result that are those of its device side …
-_OF_STEPS: Final = (
-    *("verdict", "input_percent", "input_at_most_percent", "input_wait_percent"),
-    *("input_transfer_percent", "step_time_ms", "device_step_time_ms"),
-    *("input_percent_stats", "steps", "devices", "consumer_wait"),
-)
-#: … and of its host side.
-_OF_WORK: Final = (
-    *("largest_category", "bottleneck_iterator", "host_breakdown_us"),
-    *("host_breakdown_percent", "input_ops"),
+#: Fields of the result that are those of its device side and of its host side.
+_OF_STEPS, _OF_WORK = (
+    [
+        name
+        for name in InputPipelineResult.__struct_fields__
+        if name in side.__struct_fields__ and name != "missing"
+    ]
+    for side in (DeviceSide, HostSide)
 )
 
 

@@ -39,40 +39,25 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     """What waiting for input cost the steps; `InputPipelineResult` defines the fields.
 
     Attributes:
-        verdict: Verdict on all hosts.
-        input_percent: Share of the time that is known to be input; null where unknown.
-        input_at_most_percent: The largest share that input may have; null where
-            unknown.
-        input_wait_percent: Share that waits for input while the device idles; null
-            where unknown.
-        input_transfer_percent: Share of input transfers that nothing hides; null where
-            unknown.
-        step_time_ms: Wall time of a step.
-        device_step_time_ms: Time from the first to the last device activity of a step.
-        input_percent_stats: Statistics of the share of input in each step.
-        steps: Every step of every host with its input.
-        devices: One row per host and device with its shares.
-        consumer_wait: How long the program waited for batches; null where unknown.
         shares: Host → its share; empty where the rules followed do not divide it into
             parts.
         decided: What was decided on all hosts together; None where another producer's
             rules are followed.
         decided_by_host: Host → what was decided on it alone.
-        missing: Why fields are null.
     """
 
     verdict: str
     input_percent: float | None
     input_at_most_percent: float | None
-    input_wait_percent: float | None
-    input_transfer_percent: float | None
+    input_wait_percent: float | None = None
+    input_transfer_percent: float | None = None
     step_time_ms: Statistics
     device_step_time_ms: Statistics | None
     input_percent_stats: Statistics
     steps: tuple[InputStep, ...]
     devices: pl.DataFrame
-    consumer_wait: ConsumerWait | None
-    shares: dict[str, InputShare]
+    consumer_wait: ConsumerWait | None = None
+    shares: dict[str, InputShare] = {}
     missing: tuple[Missing, ...]
     decided: InputVerdict | None = None
     decided_by_host: dict[str, InputVerdict] = {}
@@ -198,24 +183,38 @@ PERCENTS: Final = (
 STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
-def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
-    """Return why step times, and fields that all steps have, are null."""
-    found = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
-    found += [
-        msgspec.structs.replace(one, field=f"steps.{one.field}")
-        for one in missing
-        if one.field.startswith("breakdown_ms.")
-    ]
-    return found
-
-
 def _of_all_hosts(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
     """Return why numbers of all hosts together are null."""
-    missing = _of_summary(of_summary)
+    missing = [
+        one for one in of_summary if one.field.startswith((*STEP_TIMES, "steps."))
+    ]
+    missing += [
+        msgspec.structs.replace(one, field=f"steps.{one.field}")
+        for one in of_summary
+        if one.field.startswith("breakdown_ms.")
+    ]
     if matching.in_lock_step:
-        return [*_of_shares(whole), *missing]
+        no_input = whole.why_no_input or _WHY["unsaid"]
+        values = {
+            "input_percent": (whole.percent(whole.input_ps), no_input),
+            "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
+            "input_wait_percent": (
+                whole.percent(whole.wait_ps),
+                whole.why_no_wait or no_input,
+            ),
+            "input_transfer_percent": (
+                whole.percent(whole.transfer_ps),
+                whole.why_no_transfer or no_input,
+            ),
+        }
+        lacks = [
+            why.for_field(name)
+            for name, (value, why) in values.items()
+            if value is None
+        ]
+        return lacks + missing
     why = Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
@@ -224,26 +223,6 @@ def _of_all_hosts(
     return [
         *(why.for_field(field) for field in (*PERCENTS, *STEP_TIMES)),
         *(one for one in missing if not one.field.startswith(STEP_TIMES)),
-    ]
-
-
-def _of_shares(whole: InputShare) -> list[Missing]:
-    """Return why shares of all hosts together are null."""
-    no_input = whole.why_no_input or _WHY["unsaid"]
-    values = {
-        "input_percent": (whole.percent(whole.input_ps), no_input),
-        "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
-        "input_wait_percent": (
-            whole.percent(whole.wait_ps),
-            whole.why_no_wait or no_input,
-        ),
-        "input_transfer_percent": (
-            whole.percent(whole.transfer_ps),
-            whole.why_no_transfer or no_input,
-        ),
-    }
-    return [
-        why.for_field(field) for field, (value, why) in values.items() if value is None
     ]
 
 

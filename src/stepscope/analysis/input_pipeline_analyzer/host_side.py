@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, share, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -22,10 +24,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from stepscope.derive.input_pipeline.calls import PipelineCalls
-    from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
@@ -41,16 +41,9 @@ class HostSide(msgspec.Struct, frozen=True, kw_only=True):
     """Where host-side input time goes; `InputPipelineResult` defines the fields.
 
     Attributes:
-        largest_category: Category with most time; null where none is known.
-        bottleneck_iterator: Slowest stage on the critical path; null where there is
-            none.
-        host_breakdown_us: Category → self time of its ops in µs; null where unknown.
-        host_breakdown_percent: Category → share of the self time of all input ops.
-        input_ops: One row per host and input op.
         largest_by_host: Host → its largest category.
         calls: Host → calls of input ops.
         why_no_category: Why no category is the largest, where none is.
-        missing: Why fields are null.
     """
 
     largest_category: str | None
@@ -164,11 +157,7 @@ def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
     graph = run.derived(host, pipeline_graph)
     if isinstance(graph, Unavailable):
         return graph
-    return _critical_of(graph, calls)
-
-
-def _critical_of(graph: PipelineGraph, calls: PipelineCalls) -> _Critical:
-    """Charge each call once: a call of a device's pipeline contains host's calls."""
+    # A call of a device's pipeline contains those of the host's: each counts once.
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),
@@ -336,38 +325,24 @@ def worker_side(run: ProfileData) -> WorkerSide:
 
     Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
     """
-    found: dict[str, WorkerFunctions] = {}
-    absent: list[Unavailable] = []
-    for host in run.hosts:
-        seen = run.derived(host, worker_functions)
-        if isinstance(seen, Unavailable):
-            absent.append(seen)
-        else:
-            found[host] = seen
+    found, absent = derived_by_host(run, worker_functions)
     rows = [row for host, seen in found.items() for row in _rows(host, seen)]
     awaited = sum(one.awaited_ps for one in found.values())
     idle = sum(one.idle_ps for one in found.values())
+    named = [one.worth_naming for one in found.values() if one.worth_naming is not None]
+    busiest = max(named, key=lambda one: one.time_ps, default=None)
     return WorkerSide(
         functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
         idle=idle >= _MOST * awaited if awaited else None,
-        most=_most(found.values()),
+        most=None
+        if busiest is None
+        else placed(f"`{busiest.function}`", busiest.file, busiest.line),
         missing=()
         if rows
-        else tuple(why.for_field("worker_functions") for why in absent[:1]),
+        else tuple(
+            why.for_field("worker_functions") for why in islice(absent.values(), 1)
+        ),
     )
-
-
-def _most(found: Iterable[WorkerFunctions]) -> str | None:
-    """Return the function that takes most of the workers' work, where one does."""
-    named = [one.worth_naming for one in found]
-    most = max(
-        (one for one in named if one is not None),
-        key=lambda one: one.time_ps,
-        default=None,
-    )
-    if most is None:
-        return None
-    return placed(f"`{most.function}`", most.file, most.line)
 
 
 def _rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:

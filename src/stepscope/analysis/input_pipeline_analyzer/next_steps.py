@@ -130,7 +130,12 @@ def verdict_text(
         who = decided.label if decided is not None and decided.label else "The program"
         return f"{who} is {_WORDS[verdict]}; each host is judged alone."
     whole = "step time" if has_steps else "recording, in which no steps are known,"
-    share = _share(input_percent, at_most_percent)
+    if input_percent is None:
+        share = f"at most {max(at_most_percent, 0.1):.1f} %"
+    elif at_most_percent - input_percent < _VISIBLE:
+        share = _percent(input_percent)
+    else:
+        share = f"at least {input_percent:.1f} %"
     spent = f"{share} of the {whole} is waiting for input or transferring it"
     if verdict != UNKNOWN:
         rest = " Work on the rest of the step." if has_steps else " Work on the rest."
@@ -141,17 +146,13 @@ def verdict_text(
     if decided is not None and decided.why is not None:
         return (
             "Whether the program is input-bound cannot be told. "
-            f"{decided.why.reason} {_capital(spent)}."
+            f"{decided.why.reason} {spent[:1].upper()}{spent[1:]}."
         )
     known = "nothing" if input_percent is None else _percent(input_percent)
     return (
         f"Whether the program is input-bound is not known: {known} of the {whole} is "
         f"known to be input, but up to {at_most_percent:.1f} % may be."
     )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _starved(decided: InputVerdict) -> str:
@@ -191,14 +192,6 @@ _WORDS: Final = {
     MODERATELY: "moderately input-bound",
     NOT: "not input-bound",
 }
-
-
-def _share(input_percent: float | None, at_most_percent: float) -> str:
-    if input_percent is None:
-        return f"at most {max(at_most_percent, 0.1):.1f} %"
-    if at_most_percent - input_percent < _VISIBLE:
-        return _percent(input_percent)
-    return f"at least {input_percent:.1f} %"
 
 
 def _percent(value: float) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, shared_value, tables_of
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
@@ -71,21 +71,11 @@ def merged_measures() -> list[pl.Expr]:
         "match_confidence": pl.col("match_confidence").min(),
     }
     return [
-        _one_word(name)
+        shared_value(name)
         if name in _TEXTS
         else special.get(name, pl.col(name).mean()).alias(name)
         for name in MEASURED_COLUMNS
     ]
-
-
-def _one_word(name: str) -> pl.Expr:
-    words = pl.col(name).drop_nulls().unique()
-    return (
-        pl.when(words.len() > 1)
-        .then(pl.lit("mixed"))
-        .otherwise(words.first())
-        .alias(name)
-    )
 
 
 def launch_rows(profile: ProfileData) -> pl.DataFrame:

@@ -24,9 +24,11 @@ from stepscope.analysis.results.tables import (
     other_slices,
     room_reasons,
     share,
+    shared_value,
     sum_of_known,
     tables_of,
 )
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.derive.model.kernel_places import kernel_places
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import KernelStatsOptions
-    from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
@@ -56,7 +57,6 @@ PIE_ROWS: Final = _TABLES["pie"]
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10
-_MIXED: Final = "mixed"
 
 #: Older recordings report shared memory only as a total, so it belongs to the key.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
@@ -136,23 +136,18 @@ def analyse(
     Raises:
         BadUsage: No kernel belongs to the op or scope that was asked for.
     """
-    found: dict[str, Kernels] = {}
-    absent: dict[str, Unavailable] = {}
-    for host in profile.hosts:
-        of_host = profile.derived(host, kernels)
-        if isinstance(of_host, Unavailable):
-            absent[host] = of_host
-        else:
-            found[host] = of_host
-    everything = _everything(profile, found)
-    if everything is None or not len(everything):
+    found, absent = derived_by_host(profile, kernels)
+    frames = [
+        of_host.rows.with_columns(host=pl.lit(host))
+        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
+        .with_columns(_places(profile, host, of_host.rows["class"]))
+        for host, of_host in found.items()
+    ]
+    everything = pl.concat(frames) if frames else pl.DataFrame()
+    if everything.is_empty():
         return next(iter(absent.values()), _WHY["no_kernels"])
-    stepped = (profile.derived(host, steps) for host in found)
-    step_count = sum(
-        len(host_steps.rows)
-        for host_steps in stepped
-        if not isinstance(host_steps, Unavailable)
-    )
+    stepped, _ = derived_by_host(profile, steps, found)
+    step_count = sum(len(host_steps.rows) for host_steps in stepped.values())
     whole = int(everything["total_ps"].sum())
     merged = _merged(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
@@ -167,29 +162,35 @@ def analyse(
         missing.append(said.for_field("nvidia_rules"))
         said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    computes = everything.filter(pl.col("precision").is_not_null())
+    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
+    slices = other_slices(
+        everything, label="kernel_name", value="total_ps", slices=_SLICES
+    )
     return KernelStatsResult(
         rows=rows,
         by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
         by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
-        pie=_pie(everything),
+        pie=slices.select(
+            "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
+        ),
         measured=launch_rows(profile),
         nvidia_rules=said,
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
-        time_us_by_precision=_by_precision(everything),
+        time_us_by_precision={
+            width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()
+        },
         missing=tuple(missing),
-        inputs={host: _inputs(of_host) for host, of_host in found.items()},
+        inputs={
+            host: {
+                "kernels": int(of_host.rows["count"].sum()),
+                "devices": of_host.rows["device"].n_unique(),
+                "distinct_launches": len(of_host.rows),
+            }
+            for host, of_host in found.items()
+        },
     )
-
-
-def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
-    frames = [
-        kernels.rows.with_columns(host=pl.lit(host))
-        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
-        .with_columns(_places(profile, host, kernels.rows["class"]))
-        for host, kernels in found.items()
-    ]
-    return pl.concat(frames) if frames else None
 
 
 def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
@@ -216,7 +217,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         pl.col("occupancy_percent").min(),
         pl.col("occupancy_percent").max().alias("occupancy_max_percent"),
         *(
-            _only_value(column)
+            shared_value(column)
             for column in (
                 *("occupancy_limiter", "tensor_core_evidence"),
                 *("precision", "precision_evidence", "source", "module"),
@@ -225,17 +226,6 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         *merged_measures(),
         pl.col("host").unique().sort().alias("hosts"),
         pl.col("device").unique().sort().alias("devices"),
-    )
-
-
-def _only_value(column: str) -> pl.Expr:
-    """Return the value that all rows share; a word for several; null for none."""
-    values = pl.col(column).drop_nulls().unique()
-    return (
-        pl.when(values.len() > 1)
-        .then(pl.lit(_MIXED))
-        .otherwise(values.first())
-        .alias(column)
     )
 
 
@@ -301,28 +291,3 @@ def _united(
         .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
         .select(*schema.dtypes())
     )
-
-
-def _by_precision(everything: pl.DataFrame) -> dict[str, float]:
-    """Return the time of each width that occurs, in µs."""
-    computes = everything.filter(pl.col("precision").is_not_null())
-    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
-    return {width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()}
-
-
-def _pie(everything: pl.DataFrame) -> pl.DataFrame:
-    slices = other_slices(
-        everything, label="kernel_name", value="total_ps", slices=_SLICES
-    )
-    return slices.select(
-        "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
-    )
-
-
-def _inputs(kernels: Kernels) -> dict[str, int]:
-    rows = kernels.rows
-    return {
-        "kernels": int(rows["count"].sum()),
-        "devices": rows["device"].n_unique(),
-        "distinct_launches": len(rows),
-    }

@@ -144,8 +144,11 @@ def _fullness(view: MemoryView) -> tuple[int, str]:
 
 def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Memory:
     memory = view.memory
-    peak = _peak(view)
-    place, time_ms = memory.peak, None if peak is None else peak.time_ms
+    place, peak, time_ms = memory.peak, None, None
+    if place is not None:
+        row = timeline_rows(view, np.array([place])).row(0, named=True)
+        peak = MemoryPeak(**{name: row[name] for name in MemoryPeak.__struct_fields__})
+        time_ms = peak.time_ms
     if options.at_ms is not None:
         at_ps = round(options.at_ms * PS_PER_MS)
         place = int(np.searchsorted(view.time_ps, at_ps, side="right")) - 1
@@ -153,6 +156,12 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
     breakdown = breakdown_rows(view, -1 if place is None else place)
     steps = step_rows(view)
     growth, _ = growth_of(steps, field="")
+    if facts.held and not np.ptp(view.time_ps):
+        level = "one_instant"
+    elif view.memory.replayed:
+        level = "replayed"
+    else:
+        level = "recorded_since_start" if view.older_uncounted else "recorded"
     return Memory(
         allocations=len(memory.rows) - facts.frees - facts.held,
         deallocations=facts.frees,
@@ -161,7 +170,7 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
         capacity_bytes=facts.capacity,
         peak_heap_lifetime_bytes=facts.lifetime_peak,
         peak=peak,
-        level=_level(view, facts),
+        level=level,
         timeline=timeline_rows(view, shown_places(view, options.points)),
         breakdown=breakdown.clear() if place is None else breakdown,
         lines=line_rows(view, -1 if place is None else place),
@@ -170,22 +179,6 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
         growth_bytes_per_step=growth,
         warnings=passed_thresholds(peak, facts.capacity),
     )
-
-
-def _level(view: MemoryView, facts: Facts) -> str:
-    if facts.held and not np.ptp(view.time_ps):
-        return "one_instant"
-    if view.memory.replayed:
-        return "replayed"
-    return "recorded_since_start" if view.older_uncounted else "recorded"
-
-
-def _peak(view: MemoryView) -> MemoryPeak | None:
-    place = view.memory.peak
-    if place is None:
-        return None
-    row = timeline_rows(view, np.array([place])).row(0, named=True)
-    return MemoryPeak(**{name: row[name] for name in MemoryPeak.__struct_fields__})
 
 
 def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFrame:

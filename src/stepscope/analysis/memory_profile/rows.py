@@ -101,11 +101,6 @@ class MemoryView(Frozen, frozen=True, dict=True):
         stack = int(memory.in_use_bytes[at]) - heap
         if place >= 0:
             return heap, stack
-        change = self._first_change()
-        return (None, 0) if change is None else (heap - change, stack)
-
-    def _first_change(self) -> int | None:
-        """Return what the first event adds to the heap; None where it is not known."""
         row = int(self.memory.rows[0])
         sizes = self.allocations["allocated_bytes"]
         source = int(self.replay.source[row])
@@ -114,8 +109,9 @@ class MemoryView(Frozen, frozen=True, dict=True):
             # Not every deallocation says how much: its allocation does.
             size = sizes[source]
         if size is None:
-            return None
-        return -size if self.allocations["kind"][row] == "deallocate" else size
+            return None, 0
+        freed = self.allocations["kind"][row] == "deallocate"
+        return heap + size if freed else heap - size, stack
 
 
 def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:

@@ -43,7 +43,19 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
 
 def hardware(profile: ProfileData) -> Hardware:
     """Describe the hardware of all hosts of a run."""
-    cores = _cores(profile)
+    counts = []
+    for host in profile.hosts:
+        stats = profile.table(host, "stats")
+        stages = profile.table(host, "iterators")
+        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
+            continue
+        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
+        values = rows_with_key(stats, "event", handle)
+        events = np.unique(values.owner)
+        mine = events[np.isin(events, handles(stages, "event"))]
+        numbers, known = numbers_of(values, mine, handle)
+        counts += [one for one in numbers[known].tolist() if one > 0]
+    cores = min(counts, default=None)
     peak = _peak(profile)
     missing = [] if cores is not None else [_WHY["no_cores"].for_field("cores")]
     if isinstance(peak, Unavailable):
@@ -57,23 +69,6 @@ def hardware(profile: ProfileData) -> Hardware:
         peak_covered_percent=covered,
         missing=tuple(missing),
     )
-
-
-def _cores(profile: ProfileData) -> int | None:
-    """Return the cores that an input pipeline has, on the host with the fewest."""
-    found = []
-    for host in profile.hosts:
-        stats = profile.table(host, "stats")
-        stages = profile.table(host, "iterators")
-        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
-            continue
-        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
-        values = rows_with_key(stats, "event", handle)
-        events = np.unique(values.owner)
-        mine = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = numbers_of(values, mine, handle)
-        found += [one for one in numbers[known].tolist() if one > 0]
-    return min(found, default=None)
 
 
 def _peak(profile: ProfileData) -> tuple[float, float] | Unavailable:

@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, sum_of_known
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.collectives.calls import collectives
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
@@ -90,21 +91,15 @@ def collectives_of(
             gives it.
         gib_per_s: Bandwidth between devices, where the user gave it.
     """
-    frames, why = [], None
-    for host in hosts:
-        found = profile.derived(host, collectives)
-        if isinstance(found, Unavailable):
-            why = found
-        else:
-            frames.append(found.with_columns(host=pl.lit(host)))
-    if not frames:
-        return why or _WHY["no_kernels"]
+    found, absent = derived_by_host(profile, collectives, hosts)
+    if not found:
+        return next(reversed(absent.values()), _WHY["no_kernels"])
     expected = None
     if parameters is not None and gib_per_s:
         seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
         expected = seconds * PS_PER_S / PS_PER_US
     rows = (
-        pl.concat(frames)
+        pl.concat(found.values())
         .with_columns(mean=pl.col("total_ps") / pl.col("count"))
         .group_by("kind")
         .agg(

@@ -30,7 +30,7 @@ from stepscope.analysis.overview_page.ops import (
 )
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.results.tables import room_reasons, with_every_null
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tool import derived_by_host, rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
     AnyDevice,
@@ -38,7 +38,6 @@ from stepscope.analysis.steps.summary import (
     StepSummary,
     StepTimes,
     bottleneck_of,
-    empty_summary,
     judged_input,
     step_list,
     summary_of,
@@ -119,9 +118,9 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
         candidates: Every way of finding steps that was tried, the preferred one first.
     """
 
-    source: str | None
-    confidence: float | None
-    inferred: bool
+    source: str | None = None
+    confidence: float | None = None
+    inferred: bool = False
     anchor: str
     candidates: tuple[CandidateEntry, ...]
 
@@ -250,8 +249,15 @@ def analyse(
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
         return measured
-    times = _step_times(measured, options)
-    placed = placement_of(measured.run, measured.run.hosts)
+    steps = tuple(
+        step
+        for host in measured.hosts
+        if host.windows.has_steps
+        for step in step_list(measured.run, host)
+    )
+    summary, missing = _summary(measured, options)
+    times = StepTimes(steps, summary, missing)
+    placed = placement_of(measured.run)
     account = account_of(measured.run, measured.hosts, options.exclude_flags)
     return page_of(measured, options, times=times, account=account, placed=placed)
 
@@ -271,8 +277,7 @@ def page_of(
         (host.step_detection for host in by_host),
         key=lambda one: -1.0 if one.confidence is None else one.confidence,
     )
-    hosts = list(run.hosts)
-    environment, unknown = run_environment(run, hosts)
+    environment, unknown = run_environment(run)
     top_ops, no_ops = top_ops_of(run)
     missing = [
         *(why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()),
@@ -295,6 +300,7 @@ def page_of(
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
     note = _Notes(missing)
+    phased, _ = derived_by_host(run, phases, [host.host for host in found])
     page = OverviewPageResult(
         window="profile" if detection.source is None else "steps",
         compat="",
@@ -302,15 +308,17 @@ def page_of(
         **{name: getattr(times.summary, name) for name in _OF_SUMMARY},
         account=account,
         step_detection=detection,
-        precision=note.present("precision", precision_of(run, hosts)),
+        precision=note.present("precision", precision_of(run)),
         top_ops=top_ops,
         phases_ms=_phases(run, found, note, matching),
         environment=environment,
         op_placement=placed.placement,
         eager=placed.eager,
         collectives=note.present("collectives", _collectives(run, found, options)),
-        tf_function=note.present("tf_function", functions_of(run, hosts)),
-        is_training=_is_training(run, found, placed=placed.is_training),
+        tf_function=note.present("tf_function", functions_of(run)),
+        # Op names show it, and phases where the names are instructions.
+        is_training=any(one.seen & _TRAINING for one in phased.values())
+        or placed.is_training,
         hosts_matched_by=matching.by,
         by_host=by_host,
         quality=matching.notes,
@@ -338,23 +346,10 @@ def _every_missing(
 
 
 #: Fields of the page that are those of the summary.
-_OF_SUMMARY: Final = (
-    "step_count",
-    "left_out",
-    "step_time_ms",
-    "host_period_ms",
-    "batch_time_ms",
-    "device_step_time_ms",
-    "breakdown_ms",
-    "breakdown_std_ms",
-    "breakdown_percent",
-    "breakdown_detail_ms",
-    "overlapped_ms",
-    "device_execution_percent",
-    "kernel_launch_percent",
-    "input_percent",
-    "any_device",
-    "bottleneck",
+_OF_SUMMARY: Final = tuple(
+    name
+    for name in StepSummary.__struct_fields__
+    if name in OverviewPageResult.__struct_fields__
 )
 _Value = TypeVar("_Value")
 
@@ -371,17 +366,6 @@ class _Notes:
             self.missing.append(value.for_field(field))
             return None
         return value
-
-
-def _step_times(measured: MeasuredRun, options: OverviewPageOptions) -> StepTimes:
-    steps = tuple(
-        step
-        for host in measured.hosts
-        if host.windows.has_steps
-        for step in step_list(measured.run, host)
-    )
-    summary, missing = _summary(measured, options)
-    return StepTimes(steps, summary, missing)
 
 
 def _each_host(
@@ -416,9 +400,7 @@ def _summary(
     )
     why = _not_averaged(matching)
     judged = judged_input(measured.run, measured.hosts, flags)
-    summary = msgspec.structs.replace(
-        empty_summary(), bottleneck=bottleneck_of(judged.word)
-    )
+    summary = StepSummary(bottleneck=bottleneck_of(judged.word))
     return summary, tuple(why.for_field(field) for field in fields)
 
 
@@ -435,39 +417,34 @@ def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
     steps = host.steps
     if isinstance(steps, Unavailable):
         tried = run.derived(host.host, step_candidates)
-        candidates: Sequence[Candidate] = (
-            ()
-            if isinstance(tried, Unavailable)
-            else [found.candidate for found in tried.found]
+        found = [] if isinstance(tried, Unavailable) else tried.found
+        candidates: Sequence[Candidate] = [one.candidate for one in found]
+    else:
+        candidates = steps.candidates
+    entries = tuple(
+        CandidateEntry(
+            source=candidate.source,
+            what=candidate.what,
+            n=candidate.n,
+            period_ms=None
+            if candidate.period_ps is None
+            else candidate.period_ps / PS_PER_MS,
+            coverage=candidate.coverage,
+            cv=candidate.cv,
+            confidence=candidate.confidence,
+            accepted=candidate.accepted,
+            why_not=candidate.why_not,
         )
-        return StepDetection(
-            source=None,
-            confidence=None,
-            inferred=False,
-            anchor=host.windows.anchor,
-            candidates=tuple(map(_entry, candidates)),
-        )
+        for candidate in candidates
+    )
+    if isinstance(steps, Unavailable):
+        return StepDetection(anchor=host.windows.anchor, candidates=entries)
     return StepDetection(
         source=steps.source,
         confidence=steps.confidence,
         inferred=steps.inferred,
         anchor=host.windows.anchor,
-        candidates=tuple(map(_entry, steps.candidates)),
-    )
-
-
-def _entry(candidate: Candidate) -> CandidateEntry:
-    period = candidate.period_ps
-    return CandidateEntry(
-        source=candidate.source,
-        what=candidate.what,
-        n=candidate.n,
-        period_ms=None if period is None else period / PS_PER_MS,
-        coverage=candidate.coverage,
-        cv=candidate.cv,
-        confidence=candidate.confidence,
-        accepted=candidate.accepted,
-        why_not=candidate.why_not,
+        candidates=entries,
     )
 
 
@@ -495,17 +472,6 @@ def _phases(
         if phase not in seen and phase != "unknown":
             times[phase] = note.present(f"phases_ms.{phase}", _WHY["no_such_phase"])
     return times
-
-
-def _is_training(
-    run: ProfileData, hosts: Sequence[HostSteps], *, placed: bool | None
-) -> bool | None:
-    """Judge by op names, and by the phases where names are instructions."""
-    for host in hosts:
-        found = run.derived(host.host, phases)
-        if not isinstance(found, Unavailable) and found.seen & _TRAINING:
-            return True
-    return placed
 
 
 _TRAINING: Final = frozenset({"backward", "optimizer"})

@@ -116,11 +116,23 @@ def compare_steps(
     Returns:
         Slot → its comparison.
     """
-    numbered = _on_clocks(rows, clocks).with_row_index("row")
+    known = pl.DataFrame(
+        [
+            (clock.host, clock.doubt_ps, clock.source not in _NO_SKEW)
+            for clock in clocks.values()
+        ],
+        schema={"host": pl.String, "doubt_ps": pl.Int64, "tied": pl.Boolean},
+        orient="row",
+    )
+    numbered = rows.join(
+        known, on="host", how="left", maintain_order="left"
+    ).with_row_index("row")
+    work = pl.col("work_ps")
+    measured = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
     compared = numbered.group_by("slot", maintain_order=True).agg(
         pl.len().alias("count"),
         *_skew(),
-        *_imbalance(),
+        pl.when(measured).then(work.max() / work.median() - 1.0).alias("imbalance"),
         *_scales(),
     )
     names = [
@@ -133,19 +145,6 @@ def compare_steps(
         row["slot"]: _compared(row, names, concurrency.get(row["slot"], {}))
         for row in compared.iter_rows(named=True)
     }
-
-
-def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFrame:
-    """Add the doubt of each row's clock, and whether the clocks show a skew."""
-    known = pl.DataFrame(
-        [
-            (clock.host, clock.doubt_ps, clock.source not in _NO_SKEW)
-            for clock in clocks.values()
-        ],
-        schema={"host": pl.String, "doubt_ps": pl.Int64, "tied": pl.Boolean},
-        orient="row",
-    )
-    return rows.join(known, on="host", how="left", maintain_order="left")
 
 
 def _skew() -> list[pl.Expr]:
@@ -161,14 +160,6 @@ def _skew() -> list[pl.Expr]:
         pl.when(comparable)
         .then(pl.when(one_host).then(0).otherwise(both))
         .alias("skew_doubt_ps"),
-    ]
-
-
-def _imbalance() -> list[pl.Expr]:
-    work = pl.col("work_ps")
-    known = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
-    return [
-        pl.when(known).then(work.max() / work.median() - 1.0).alias("imbalance"),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -49,14 +49,26 @@ def gaps(
     found = [reason.for_field(f"workers[{host}]") for host, reason in absent.items()]
     if isinstance(slowest, Unavailable):
         found.append(slowest.for_field("slowest"))
-    found += _left_out(hosts)
+    lacking: dict[str, Missing] = {}
+    for host in hosts:
+        shown, _ = present_categories(host.rows, host.missing)
+        for category in CATEGORIES:
+            reason = reason_of(category, host.missing)
+            if category not in shown and reason is not None:
+                for place in _PLACES:
+                    field = f"{place}.breakdown_ms.{category}"
+                    lacking.setdefault(field, reason.for_field(field))
+    found += list(lacking.values())
     reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
-    reasons |= {f"clocks.{name}_us": _doubt(result) for name in ("doubt", "bound")}
+    sources = {clock.source for clock in result.clocks}
+    doubt = "not_checked" if "recorded" in sources else "tied_by_steps"
+    doubt = "not_tied" if "none" in sources else doubt
     reasons |= {
+        **dict.fromkeys(("clocks.doubt_us", "clocks.bound_us"), _WHY[doubt]),
         "clocks.shift_us": _WHY["not_tied"],
         "clocks.offset_us": _WHY["no_offset"],
+        "processes": _WHY["not_said"],
     }
-    reasons |= {"processes": _WHY["not_said"]}
     null = {
         path for name, value in parts_of(result) for path in null_paths(value, name)
     }
@@ -103,13 +115,18 @@ def _of_steps(
     slowest: SlowestWorker | Unavailable,
 ) -> dict[str, Unavailable]:
     """Return reasons for what is null of the comparison of a step's workers."""
-    of_step = _of_step(result, slowest)
+    withheld = isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
+    of_step = _WHY["not_compared"]
+    if isinstance(slowest, Unavailable) and (
+        withheld or not result.in_lock_step or len(result.workers) == 1
+    ):
+        of_step = slowest
     of_skew, sources = of_step, {clock.source for clock in result.clocks}
     if result.in_lock_step and "none" in sources:
         of_skew = _WHY["not_tied"]
     elif result.in_lock_step and "steps" in sources:
         of_skew = _WHY["tied_by_steps"]
-    alike = (result.in_lock_step and not _is_withheld(slowest)) and any(
+    alike = (result.in_lock_step and not withheld) and any(
         step.slowest is None and len(step.workers) > 1 for step in result.steps
     )
     unchecked = any(
@@ -158,42 +175,3 @@ def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
         else:
             found[name] = ()
     return found
-
-
-def _doubt(result: PodViewerResult) -> Unavailable:
-    sources = {clock.source for clock in result.clocks}
-    if "none" in sources:
-        return _WHY["not_tied"]
-    return _WHY["not_checked"] if "recorded" in sources else _WHY["tied_by_steps"]
-
-
-def _of_step(
-    result: PodViewerResult, slowest: SlowestWorker | Unavailable
-) -> Unavailable:
-    """Return why workers of a step are not compared."""
-    if _is_withheld(slowest):
-        return slowest
-    if not result.in_lock_step and isinstance(slowest, Unavailable):
-        return slowest
-    if len(result.workers) == 1 and isinstance(slowest, Unavailable):
-        return slowest
-    return _WHY["not_compared"]
-
-
-def _is_withheld(slowest: SlowestWorker | Unavailable) -> TypeGuard[Unavailable]:
-    """Return whether records are missing, so that no worker is compared."""
-    return isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
-
-
-def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
-    """Return categories that no worker could look at, with the reason."""
-    found: dict[str, Missing] = {}
-    for host in hosts:
-        shown, _ = present_categories(host.rows, host.missing)
-        for category in CATEGORIES:
-            reason = reason_of(category, host.missing)
-            if category not in shown and reason is not None:
-                for place in _PLACES:
-                    field = f"{place}.breakdown_ms.{category}"
-                    found.setdefault(field, reason.for_field(field))
-    return list(found.values())

@@ -197,31 +197,25 @@ def summaries(
         both = mine.drop(split.columns, strict=False).hstack(split)
         for one in both.partition_by("device", maintain_order=True):
             parts = _means(one.select(split.columns), "_ps")
-            found.append(_summary(one, host, parts, compared))
+            device = one["device"][0]
+            slowest = [compared[slot].slowest for slot in one["slot"].to_list()]
+            times: dict[str, Any] = _means(one.select(**_TIMES))
+            found.append(
+                WorkerSummary(
+                    host=host.host,
+                    device=device,
+                    steps=len(one) if host.windows.has_steps else 0,
+                    slowest_in=sum(
+                        worker is not None
+                        and (worker.host, worker.device) == (host.host, device)
+                        for worker in slowest
+                    ),
+                    **times,
+                    bottleneck=_largest(parts),
+                    breakdown_ms=parts,
+                )
+            )
     return tuple(found)
-
-
-def _summary(
-    rows: pl.DataFrame,
-    host: HostSteps,
-    parts: dict[str, float],
-    compared: Mapping[int, StepComparison],
-) -> WorkerSummary:
-    device = rows["device"][0]
-    slowest = [compared[slot].slowest for slot in rows["slot"].to_list()]
-    times: dict[str, Any] = _means(rows.select(**_TIMES))
-    return WorkerSummary(
-        host=host.host,
-        device=device,
-        steps=len(rows) if host.windows.has_steps else 0,
-        slowest_in=sum(
-            one is not None and (one.host, one.device) == (host.host, device)
-            for one in slowest
-        ),
-        **times,
-        bottleneck=_largest(parts),
-        breakdown_ms=parts,
-    )
 
 
 def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:

@@ -109,6 +109,9 @@ def analyse(
         compared = {slot: one.withheld() for slot, one in compared.items()}
     steps = _steps(rows, by_name, compared, len(hosts), options.hosts)
     slowest = incomplete or _slowest(rows, hosts, compared, collectives, matching)
+    matched = collectives.calls["instance"] >= 0
+    processes = _processes(profile)
+    display_names = {owner.category: owner.display for owner in OWNERS}
     result = PodViewerResult(
         workers=summaries(rows, shown, compared),
         steps=steps,
@@ -117,13 +120,16 @@ def analyse(
         start_skew_ms=_median(steps, "start_skew_ms"),
         hosts_matched_by=matching.by,
         in_lock_step=matching.in_lock_step,
-        processes=_processes(profile),
+        processes=processes,
         clocks=_clocks(collectives),
-        collectives_matched=_matched(collectives, matched=True),
-        collectives_unmatched=_matched(collectives, matched=False),
+        collectives_matched=int(matched.sum()),
+        collectives_unmatched=int((~matched).sum()),
         unused_devices=_unused(profile, shown, rows),
-        categories=_categories(),
-        quality=(*matching.notes, *_absent_processes(profile)),
+        categories=tuple(
+            Category(id=_INTERCHANGE[name], category=name, name=display_names[name])
+            for name in CATEGORIES
+        ),
+        quality=(*matching.notes, *_absent_processes(profile, processes)),
         missing=(),
         inputs={host.host: rows_read(profile, host.host) for host in shown},
     )
@@ -239,9 +245,8 @@ def _processes(run: ProfileData) -> int | None:
     return max(said, default=None)
 
 
-def _absent_processes(run: ProfileData) -> list[QualityNote]:
+def _absent_processes(run: ProfileData, processes: int | None) -> list[QualityNote]:
     """Say that files of the run are not given: others may wait for these processes."""
-    processes = _processes(run)
     if processes is None or processes <= len(run.hosts):
         return []
     return [
@@ -277,11 +282,6 @@ def _us(ps: int | None) -> float | None:
     return None if ps is None else ps / PS_PER_US
 
 
-def _matched(collectives: WorkerCollectives, *, matched: bool) -> int:
-    found = collectives.calls["instance"] >= 0
-    return int((found if matched else ~found).sum())
-
-
 def _unused(
     run: ProfileData, hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, tuple[int, ...]]:
@@ -303,11 +303,3 @@ def _unused(
             )
             found |= {host.host: idle} if idle else {}
     return found
-
-
-def _categories() -> tuple[Category, ...]:
-    shown = {owner.category: owner.display for owner in OWNERS}
-    return tuple(
-        Category(id=_INTERCHANGE[name], category=name, name=shown[name])
-        for name in CATEGORIES
-    )

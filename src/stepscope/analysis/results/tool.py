@@ -6,7 +6,7 @@ import inspect
 import re
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
+_Value = TypeVar("_Value")
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
 #: Most tools have no answers by another producer's rules.
@@ -72,6 +73,27 @@ class Tool(Frozen, frozen=True, eq=True):
 
 def _of_room(room: str, name: str) -> Any:
     return getattr(import_module(f"stepscope.analysis.{room}"), name)
+
+
+def derived_by_host(
+    profile: ProfileData,
+    wanted: Callable[..., _Value | Unavailable],
+    hosts: Iterable[str] | None = None,
+) -> tuple[dict[str, _Value], dict[str, Unavailable]]:
+    """Return what each host has of a derivation, and why the others lack it.
+
+    Args:
+        hosts: Hosts to ask; all where it is left out.
+    """
+    known: dict[str, _Value] = {}
+    absent: dict[str, Unavailable] = {}
+    for host in profile.hosts if hosts is None else hosts:
+        value = profile.derived(host, wanted)
+        if isinstance(value, Unavailable):
+            absent[host] = value
+        else:
+            known[host] = value
+    return known, absent
 
 
 def rows_read(

@@ -121,7 +121,28 @@ def _host_steps(
         return step_windows
     if isinstance(charged, Unavailable):
         return charged
-    named = _named_windows(host, step_windows, found, marker)
+    named = step_windows.rows.with_row_index("window").select(
+        pl.lit(host).alias("host"),
+        pl.col("window").cast(pl.Int32),
+        "step_row",
+        "start_ps",
+        "open_end",
+        "flags",
+        "host_period_ps",
+        (pl.col("gap_end_ps") - pl.col("gap_start_ps")).alias("gap_ps"),
+    )
+    if isinstance(found, Unavailable):
+        named = named.with_columns(
+            step=pl.lit(None, pl.Int64),
+            name=pl.lit("profile (no steps)"),
+            marker=pl.lit(None, pl.String),
+            batches=pl.lit(None, pl.Int64),
+        )
+    else:
+        columns = pl.col("step", "name", "marker", "batches")
+        named = named.hstack(found.rows.select(columns.gather(named["step_row"])))
+        if marker is not None:
+            named = named.filter(pl.col("marker") == marker)
     rows = with_starved_time(
         profile, host, _joined(charged.rows, named, step_windows.device_spans)
     ).with_columns(pl.col("idle_input_ps") + pl.col("starved_ps"))
@@ -132,32 +153,6 @@ def _host_steps(
     return HostSteps(host, found, step_windows, charged, rows, any_device, missing)
 
 
-def _named_windows(
-    host: str, windows: Windows, steps: Steps | Unavailable, marker: str | None
-) -> pl.DataFrame:
-    rows = windows.rows.with_row_index("window").select(
-        pl.lit(host).alias("host"),
-        pl.col("window").cast(pl.Int32),
-        "step_row",
-        "start_ps",
-        "open_end",
-        "flags",
-        "host_period_ps",
-        (pl.col("gap_end_ps") - pl.col("gap_start_ps")).alias("gap_ps"),
-    )
-    if isinstance(steps, Unavailable):
-        return rows.with_columns(
-            step=pl.lit(None, pl.Int64),
-            name=pl.lit("profile (no steps)"),
-            marker=pl.lit(None, pl.String),
-            batches=pl.lit(None, pl.Int64),
-        )
-    known = ("step", "name", "marker", "batches")
-    at = windows.rows["step_row"]
-    named = rows.with_columns(steps.rows[name].gather(at) for name in known)
-    return named if marker is None else named.filter(pl.col("marker") == marker)
-
-
 def _joined(
     charged: pl.DataFrame, named: pl.DataFrame, spans: pl.DataFrame
 ) -> pl.DataFrame:
@@ -166,10 +161,6 @@ def _joined(
     Without a device of its own a row takes the longest time of its step.
     """
     rows = named.join(charged, on="window", how="inner", maintain_order="left_right")
-    return rows.with_columns(_device_times(rows, spans))
-
-
-def _device_times(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     step, device = handles(rows, "step_row"), handles(rows, "device")
     of_step, of_device = handles(spans, "step_row"), handles(spans, "device")
     # Row and column of -1, of what is no step and no device, come last.
@@ -184,7 +175,7 @@ def _device_times(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     times[of_step, of_device] = ints(spans, "device_step_time_ps")
     times[:, -1] = times.max(axis=1)
     found = times[step, device]
-    return nullable("device_step_time_ps", found, found >= 0)
+    return rows.with_columns(nullable("device_step_time_ps", found, found >= 0))
 
 
 def present_categories(
@@ -285,28 +276,24 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     )
     if grouped["rows"].max() in (None, 1):
         return grouped
-    return _with_exact_means(grouped)
+    # Largest-remainder rounding.
+    known = [name for name in OWNER_COLUMNS if not grouped[name].null_count()]
+    totals = np.stack([grouped[name].to_numpy() for name in known])
+    count = grouped["rows"].to_numpy().astype(np.int64)
+    share, remainder = totals // count, totals % count
+    lacking = grouped["window_ps"].to_numpy() - share.sum(axis=0)
+    # Position of each owner among the remainders of its window, the largest first.
+    rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
+    share += rank < lacking
+    return grouped.with_columns(
+        pl.Series(name, values) for name, values in zip(known, share, strict=True)
+    )
 
 
 def _sum(name: str) -> pl.Expr:
     """Return the sum of a column, null where one of the values is."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum())
-
-
-def _with_exact_means(sums: pl.DataFrame) -> pl.DataFrame:
-    """Divide by the number of rows with largest-remainder rounding."""
-    known = [name for name in OWNER_COLUMNS if not sums[name].null_count()]
-    totals = np.stack([sums[name].to_numpy() for name in known])
-    count = sums["rows"].to_numpy().astype(np.int64)
-    share, remainder = totals // count, totals % count
-    lacking = sums["window_ps"].to_numpy() - share.sum(axis=0)
-    # Position of each owner among the remainders of its window, the largest first.
-    rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
-    share += rank < lacking
-    return sums.with_columns(
-        pl.Series(name, values) for name, values in zip(known, share, strict=True)
-    )
 
 
 def reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:

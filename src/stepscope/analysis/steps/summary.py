@@ -78,18 +78,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
     name: str | None
     host: str
-    batches: int | None
+    batches: int | None = None
     start_ms: float
     duration_ms: float
     device_step_time_ms: float | None
-    flags: tuple[str, ...]
+    flags: tuple[str, ...] = ()
     breakdown_ms: dict[str, float]
-    device_working_ms: float | None
-    idle_input_ms: float | None
-    gap_ms: float | None
-    device_busy_ms: float | None
-    device_busy_least_ms: float | None
-    device_busy_most_ms: float | None
+    device_working_ms: float | None = None
+    idle_input_ms: float | None = None
+    gap_ms: float | None = None
+    device_busy_ms: float | None = None
+    device_busy_least_ms: float | None = None
+    device_busy_most_ms: float | None = None
 
 
 class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,23 +142,23 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 
-    step_count: int
-    row_count: int
-    left_out: dict[str, int]
-    step_time_ms: Statistics
-    host_period_ms: Statistics | None
-    batch_time_ms: float | None
-    device_step_time_ms: Statistics | None
-    breakdown_ms: dict[str, float]
-    breakdown_std_ms: dict[str, float | None]
-    breakdown_percent: dict[str, float | None]
-    breakdown_detail_ms: dict[str, float]
-    overlapped_ms: dict[str, float] | None
-    device_execution_percent: float | None
-    kernel_launch_percent: float | None
-    input_percent: float | None
-    idle_percent: float | None
-    any_device: AnyDevice | None
+    step_count: int = 0
+    row_count: int = 0
+    left_out: dict[str, int] = {}
+    step_time_ms: Statistics = Statistics()
+    host_period_ms: Statistics | None = None
+    batch_time_ms: float | None = None
+    device_step_time_ms: Statistics | None = None
+    breakdown_ms: dict[str, float] = {}
+    breakdown_std_ms: dict[str, float | None] = {}
+    breakdown_percent: dict[str, float | None] = {}
+    breakdown_detail_ms: dict[str, float] = {}
+    overlapped_ms: dict[str, float] | None = None
+    device_execution_percent: float | None = None
+    kernel_launch_percent: float | None = None
+    input_percent: float | None = None
+    idle_percent: float | None = None
+    any_device: AnyDevice | None = None
     bottleneck: str
 
 
@@ -224,9 +224,6 @@ def summary_of(
     """Summarise the closed windows of the hosts; the open one if there is no other.
 
     Several tools show the same summary, which is worked out once.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
     """
     return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
 
@@ -238,7 +235,6 @@ def judged_input(
 
     Args:
         hosts: The hosts that are judged together.
-        excluded_flags: Windows with one of these flags are left out.
     """
     rows = {host.host: measured_rows(host, excluded_flags) for host in hosts}
     return input_verdict(run.select(rows), rows)
@@ -265,15 +261,24 @@ def _summary_of(
     missing = _left_out(hosts, rows)
     no_steps = [host.steps for host in hosts if not host.windows.has_steps]
     step_time, lacks = _step_time(walls["window_ps"], no_steps)
-    device_step_time, unknown = _device_step_time(walls["device_step_time_ps"], hosts)
-    host_period, untold = _host_period(walls["host_period_ps"])
+    why = reasons_of(hosts)
+    device_step_time, unknown = _known_statistics(
+        walls["device_step_time_ps"], why.get("compute_32", _WHY["no_step_time"])
+    )
+    host_period, untold = _known_statistics(
+        walls["host_period_ps"], _WHY["no_host_period"]
+    )
     missing += [*lacks, *unknown, *untold]
+    batch_time_ms = None
     if walls["batches"].null_count():
         missing.append(_WHY["no_batches"].for_field("batch_time_ms"))
+    elif len(walls):
+        # Markers state at least one batch, so that nothing is divided by none.
+        batch_ps = int(walls["window_ps"].sum()) / int(walls["batches"].sum())
+        batch_time_ms = batch_ps / PS_PER_MS
     if any(host.rows["batches"].null_count() for host in hosts):
         missing.append(_WHY["no_batches"].for_field("steps.batches"))
     total = int(rows["window_ps"].sum())
-    why = reasons_of(hosts)
     categories = category_columns(rows, why)
     sums = {name: int(categories[name].sum()) for name in categories.columns}
     shares = {
@@ -297,7 +302,7 @@ def _summary_of(
         left_out=_flagged(hosts, rows),
         step_time_ms=step_time,
         host_period_ms=host_period,
-        batch_time_ms=_batch_time_ms(walls),
+        batch_time_ms=batch_time_ms,
         device_step_time_ms=device_step_time,
         breakdown_ms=_means(categories),
         breakdown_std_ms=_spreads(categories),
@@ -325,13 +330,15 @@ def _step_time(
     return statistics_of(walls, field="step_time_ms", scale=PS_PER_MS)
 
 
-def _host_period(
-    periods: pl.Series,
+def _known_statistics(
+    values: pl.Series, why: Unavailable
 ) -> tuple[Statistics | None, tuple[Missing, ...]]:
-    known = periods.drop_nulls()
+    """Summarise what is known of `…_ps` as `…_ms`; null where nothing is."""
+    field = f"{values.name.removesuffix('_ps')}_ms"
+    known = values.drop_nulls()
     if len(known):
-        return statistics_of(known, field="host_period_ms", scale=PS_PER_MS)
-    return None, (_WHY["no_host_period"].for_field("host_period_ms"),)
+        return statistics_of(known, field=field, scale=PS_PER_MS)
+    return None, (why.for_field(field),)
 
 
 def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
@@ -343,51 +350,6 @@ def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int
     # Windows, not events.
     found = Counter(flag for flags in left["flags"].to_list() for flag in set(flags))
     return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
-
-
-def _batch_time_ms(walls: pl.DataFrame) -> float | None:
-    """Divide Σ wall time by Σ batches; None where a step does not state its batches.
-
-    Markers state at least one batch, so that nothing is divided by none.
-    """
-    batches = walls["batches"]
-    if not len(walls) or batches.null_count():
-        return None
-    return int(walls["window_ps"].sum()) / int(batches.sum()) / PS_PER_MS
-
-
-def _device_step_time(
-    longest: pl.Series, hosts: Sequence[HostSteps]
-) -> tuple[Statistics | None, tuple[Missing, ...]]:
-    known = longest.drop_nulls()
-    if len(known):
-        return statistics_of(known, field="device_step_time_ms", scale=PS_PER_MS)
-    why = reasons_of(hosts).get("compute_32", _WHY["no_step_time"])
-    return None, (why.for_field("device_step_time_ms"),)
-
-
-def empty_summary() -> StepSummary:
-    """Return a summary of nothing, for hosts that cannot be averaged."""
-    return StepSummary(
-        step_count=0,
-        row_count=0,
-        left_out={},
-        step_time_ms=Statistics(),
-        host_period_ms=None,
-        batch_time_ms=None,
-        device_step_time_ms=None,
-        breakdown_ms={},
-        breakdown_std_ms={},
-        breakdown_percent={},
-        breakdown_detail_ms={},
-        overlapped_ms=None,
-        device_execution_percent=None,
-        kernel_launch_percent=None,
-        input_percent=None,
-        idle_percent=None,
-        any_device=None,
-        bottleneck="unknown",
-    )
 
 
 #: Verdict on the input → which side to work on.

@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -244,9 +245,20 @@ def analyse(
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
     """
     run = profile.select([options.host]) if options.host else profile
-    found, absent = _looked_at(run)
-    if not found:
+    calls, absent = derived_by_host(run, pipeline_calls)
+    if not calls:
         return next(iter(absent.values()))
+    decided = verdict_of_run(run)
+    found = [
+        _Host(
+            host,
+            present(run.derived(host, pipeline_graph)),
+            of_host,
+            exposed_wait(run, host),
+            decided,
+        )
+        for host, of_host in calls.items()
+    ]
     pipelines = [pipeline for host in found for pipeline in _pipelines(host)]
     ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest(one)))
     summary, missing = _summary(ranked)
@@ -258,11 +270,17 @@ def analyse(
         if isinstance(host.wait, Unavailable)
     ]
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    wait_rows = [
+        (host.name, *_NONE)
+        if isinstance(host.wait, Unavailable)
+        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
+        for host in found
+    ]
     return TfDataBottleneckAnalysisResult(
         summary=summary,
         bottlenecks=_bottlenecks([one for one in ranked if not one.on_device]),
         pipelines=_pipeline_rows(pipelines),
-        waits=_waits(found),
+        waits=pl.DataFrame(wait_rows, schema=WAIT_ROWS.dtypes(), orient="row"),
         graphs=graphs,
         stages=_stage_rows(graphs),
         quality=tuple(
@@ -278,20 +296,6 @@ def analyse(
             for host in found
         },
     )
-
-
-def _looked_at(run: ProfileData) -> tuple[list[_Host], dict[str, Unavailable]]:
-    found: list[_Host] = []
-    absent: dict[str, Unavailable] = {}
-    decided = verdict_of_run(run)
-    for host in run.hosts:
-        calls = run.derived(host, pipeline_calls)
-        if isinstance(calls, Unavailable):
-            absent[host] = calls
-        else:
-            graph = present(run.derived(host, pipeline_graph))
-            found.append(_Host(host, graph, calls, exposed_wait(run, host), decided))
-    return found, absent
 
 
 def _pipelines(host: _Host) -> list[_Pipeline]:
@@ -335,10 +339,21 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
         if fields[name] is None
     ]
     limits, bound = worst.host.limits_steps, worst.host.input_bound
-    verdict = _verdict(slow=latency_ps > _SLOW_PS, limits=limits)
+    if not (latency_ps > _SLOW_PS):
+        verdict = "not_slow"
+    elif limits is None:
+        verdict = "slow_unweighed"
+    else:
+        verdict = "slow" if limits else "slow_but_hidden"
     fields |= {"input_bound": bound, "max_latency_us": latency_ps / PS_PER_US}
     fields |= {"host": worst.host.name, "pipeline": worst.name, "limits_steps": limits}
-    missing += _undecided(worst.host, fields)
+    why = worst.host.decided
+    if not isinstance(why, Unavailable):
+        why = why.why or _WHY["undecided"]
+    names = ["input_bound"] if fields["input_bound"] is None else []
+    if fields["limits_steps"] is None and not isinstance(worst.host.wait, Unavailable):
+        names.append("limits_steps")
+    missing += [why.for_field(f"summary.{name}") for name in names]
     text = _TEXTS[verdict]
     if bound:
         text = _TEXTS_OF_BOUND.get((verdict, bool(limits)), text)
@@ -347,31 +362,12 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     return Summary(verdict=verdict, text=text, **fields), missing
 
 
-def _undecided(host: _Host, fields: dict[str, Any]) -> list[Missing]:
-    """Return why it is not known whether the steps wait for their input."""
-    why = host.decided
-    if not isinstance(why, Unavailable):
-        why = why.why or _WHY["undecided"]
-    names = ["input_bound"] if fields["input_bound"] is None else []
-    if fields["limits_steps"] is None and not isinstance(host.wait, Unavailable):
-        names.append("limits_steps")
-    return [why.for_field(f"summary.{name}") for name in names]
-
-
 #: Fields of the summary that only a host pipeline gives, …
 _OF_HOST_PIPELINE: Final = tuple(
     name for name in Summary.__struct_fields__ if name not in {"verdict", "text"}
 )
 #: … and those that only steps give.
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
-
-
-def _verdict(*, slow: bool, limits: bool | None) -> str:
-    if not slow:
-        return "not_slow"
-    if limits is None:
-        return "slow_unweighed"
-    return "slow" if limits else "slow_but_hidden"
 
 
 def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
@@ -442,7 +438,26 @@ def _graphs(
     for one in chosen:
         field = f"graphs[{one.host.name}, {one.name}]"
         if options.rank < len(one.calls):
-            graph = _graph(run, one, options.rank)
+            host, call = one.host, one.call(options.rank)
+            advice = _suggestion(one, options.rank)
+            stats = run.table(host.name, "stats")
+            graph = Graph(
+                host=host.name,
+                pipeline=one.name,
+                rank=options.rank,
+                start_us=call["start_ps"] / PS_PER_US,
+                latency_us=call["latency_ps"] / PS_PER_US,
+                suggestion_kind=advice.suggestion_kind if advice else None,
+                suggestion=advice.text if advice else None,
+                nodes=nodes_of(
+                    run.trace(host.name),
+                    None if isinstance(stats, Unavailable) else stats,
+                    host.graph,
+                    host.calls,
+                    call=call["call"],
+                ),
+                edges=edges_of(host.graph, host.calls, call=call["call"]),
+            )
             graphs.append(graph)
             if graph.suggestion is None:
                 missing += [
@@ -459,29 +474,6 @@ def _graphs(
     if not any(node.parameters for graph in graphs for node in graph.nodes):
         missing.append(_WHY["no_parameters"].for_field("graphs.nodes.parameters"))
     return tuple(graphs), missing
-
-
-def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
-    host, call = pipeline.host, pipeline.call(rank)
-    advice = _suggestion(pipeline, rank)
-    stats = run.table(host.name, "stats")
-    return Graph(
-        host=host.name,
-        pipeline=pipeline.name,
-        rank=rank,
-        start_us=call["start_ps"] / PS_PER_US,
-        latency_us=call["latency_ps"] / PS_PER_US,
-        suggestion_kind=advice.suggestion_kind if advice else None,
-        suggestion=advice.text if advice else None,
-        nodes=nodes_of(
-            run.trace(host.name),
-            None if isinstance(stats, Unavailable) else stats,
-            host.graph,
-            host.calls,
-            call=call["call"],
-        ),
-        edges=edges_of(host.graph, host.calls, call=call["call"]),
-    )
 
 
 def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
@@ -536,13 +528,3 @@ def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
             )
         )
     return pl.DataFrame(rows, schema=PIPELINE_ROWS.dtypes(), orient="row")
-
-
-def _waits(found: Sequence[_Host]) -> pl.DataFrame:
-    rows = [
-        (host.name, *_NONE)
-        if isinstance(host.wait, Unavailable)
-        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
-        for host in found
-    ]
-    return pl.DataFrame(rows, schema=WAIT_ROWS.dtypes(), orient="row")

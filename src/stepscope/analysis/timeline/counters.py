@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.analysis.timeline.spans import host_timeline, typed_frame
 from stepscope.analysis.timeline.tiles import MOST_TRACKS, tile_window
 from stepscope.derive.timeline.counters import counter_curves
 from stepscope.errors import BadUsage
@@ -117,9 +117,4 @@ def _samples(
         "last": value[ends - 1] if len(starts) else value,
         "count": ends - starts if len(starts) else starts,
     }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in COUNTER_COLUMNS.items()
-        ]
-    )
+    return typed_frame(columns, COUNTER_COLUMNS)

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.steps.chosen import Steps
 
 _WHY: Final = room_reasons("timeline")
 
@@ -324,7 +323,7 @@ def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return found
-    return _number(found, row) if row >= 0 else None
+    return int(found.rows["step"][row]) if row >= 0 else None
 
 
 def _step_of_event(
@@ -340,7 +339,7 @@ def _step_of_event(
         if isinstance(of_activity, Unavailable):
             return of_activity
         row = int(of_activity[activity])
-        return _number(found, row) if row >= 0 else None
+        return int(found.rows["step"][row]) if row >= 0 else None
     starts = ints(found.rows, "start_ps")
     start = shown.events["start_ps"][event]
     row = int(np.searchsorted(starts, start, side="right")) - 1
@@ -349,9 +348,4 @@ def _step_of_event(
     end = found.rows["end_ps"][row]
     if end is None and row + 1 == len(starts):
         end = found.last_end_ps
-    return _number(found, row) if end is None or start < end else None
-
-
-def _number(steps: Steps, row: int) -> int:
-    number: int = steps.rows["step"][row]
-    return number
+    return int(found.rows["step"][row]) if end is None or start < end else None

@@ -134,13 +134,27 @@ def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
         return None
     given = table.row(row, named=True)
     size, dur_ps = given["bytes"], given["dur_ps"]
+    geometries = profile.table(host, "geometries")
+    if given["geometry"] is None or isinstance(geometries, Unavailable):
+        launch = None
+    else:
+        shape = geometries.row(given["geometry"], named=True)
+        grid, block = (
+            tuple(shape[f"{what}_{axis}"] for axis in "xyz")
+            for what in ("grid", "block")
+        )
+        launch = Launch(
+            grid=None if None in grid else grid,
+            block=None if None in block else block,
+            **{name: shape[name] for name in _SHAPED},
+        )
     return Activity(
         kind=given["kind"],
         device=given["device"],
         stream=given["stream"],
         bytes=size,
         bytes_per_s=None if size is None or not dur_ps else size * PS_PER_S / dur_ps,
-        launch=_launch(profile, host, given["geometry"]),
+        launch=launch,
         **_op(profile, host, row),
     )
 
@@ -158,21 +172,6 @@ def _op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
         "op_type": of_row["type"] if known else None,
         "op_evidence": evidence.name.lower(),
     }
-
-
-def _launch(profile: ProfileData, host: str, geometry: int | None) -> Launch | None:
-    table = profile.table(host, "geometries")
-    if geometry is None or isinstance(table, Unavailable):
-        return None
-    shape = table.row(geometry, named=True)
-    grid, block = (
-        tuple(shape[f"{what}_{axis}"] for axis in "xyz") for what in ("grid", "block")
-    )
-    return Launch(
-        grid=None if None in grid else grid,
-        block=None if None in block else block,
-        **{name: shape[name] for name in _SHAPED},
-    )
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,35 +204,27 @@ def origin_of(profile: ProfileData, host: str, event: int) -> Origin:
     """Return op and source of an event: of device work, a host op or a function."""
     row = row_of_activity(profile, host, event)
     if row is not None:
-        return _of_activity(profile, host, row)
+        device_ops = profile.derived(host, activity_ops)
+        if isinstance(device_ops, Unavailable):
+            return Origin(None, None)
+        described = device_ops.ops.row(int(device_ops.op[row]), named=True)
+        evidence = OpEvidence(described["evidence"])
+        named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
+        return Origin(described["name"] if named else None, _source(described))
     ops = profile.derived(host, host_op_events)
     if not isinstance(ops, Unavailable):
         at = int(np.searchsorted(ops.event, event))
         if at < len(ops.event) and ops.event[at] == event:
             known = ops.ops.row(int(ops.op[at]), named=True)
             return Origin(known["name"], _source(known))
-    return Origin(None, _of_function(profile, host, event))
-
-
-def _of_activity(profile: ProfileData, host: str, row: int) -> Origin:
-    ops = profile.derived(host, activity_ops)
-    if isinstance(ops, Unavailable):
-        return Origin(None, None)
-    known = ops.ops.row(int(ops.op[row]), named=True)
-    evidence = OpEvidence(known["evidence"])
-    named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
-    return Origin(known["name"] if named else None, _source(known))
-
-
-def _of_function(profile: ProfileData, host: str, event: int) -> str | None:
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
-        return None
-    at = np.flatnonzero(frames.event == event)
-    if not len(at):
-        return None
-    name = frames.names[int(frames.type[at[0]])]
-    return _place(name.file, name.line)
+        return Origin(None, None)
+    known_frames = np.flatnonzero(frames.event == event)
+    if not len(known_frames):
+        return Origin(None, None)
+    name = frames.names[int(frames.type[known_frames[0]])]
+    return Origin(None, _place(name.file, name.line))
 
 
 def _source(op: dict[str, Any]) -> str | None:

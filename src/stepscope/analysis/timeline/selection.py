@@ -8,9 +8,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import host_timeline
-from stepscope.derive.account.charged import charged_rows
-from stepscope.derive.account.owned_time import account
+from stepscope.analysis.timeline.spans import host_timeline, typed_frame
+from stepscope.derive.account.owned_time import account, charged_rows
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.op_events import host_op_events
@@ -18,7 +17,7 @@ from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -177,7 +176,12 @@ def spans_in_view(
     lengths = [len(items) for _, items, _ in found]
     start = np.concatenate([np.empty(0, np.int64), *(one for _, _, one in found)])
     # Track by track, and by item in each: a stable order by start keeps that.
-    place = _page(start, offset, limit)
+    if not limit or offset >= len(start):
+        place = np.empty(0, np.int64)
+    else:
+        last = min(offset + limit, len(start)) - 1
+        early = np.flatnonzero(start <= np.partition(start, last)[last])
+        place = early[np.argsort(start[early], kind="stable")][offset : last + 1]
     first = np.cumsum([0, *lengths])
     part = np.searchsorted(first, place, side="right") - 1
     items = np.empty(len(place), np.int64)
@@ -193,15 +197,6 @@ def spans_in_view(
         offset=offset,
         events=_listed(shown, numbers[part], items),
     )
-
-
-def _page(start_ps: NDArray[np.int64], offset: int, limit: int) -> NDArray[np.int64]:
-    """Return the places of a page of the spans by start, equal ones as they come."""
-    if not limit or offset >= len(start_ps):
-        return np.empty(0, np.int64)
-    last = min(offset + limit, len(start_ps)) - 1
-    early = np.flatnonzero(start_ps <= np.partition(start_ps, last)[last])
-    return early[np.argsort(start_ps[early], kind="stable")][offset : last + 1]
 
 
 def _listed(
@@ -228,12 +223,7 @@ def _listed(
         "dur_ps": dur,
         "category": category,
     }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in EVENT_COLUMNS.items()
-        ]
-    )
+    return typed_frame(columns, EVENT_COLUMNS)
 
 
 class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,7 +290,10 @@ def window_totals(
         names.append(_sums(one.name, one.inside_ps, shown.timeline.names))
         if shown.timeline.line(one.track) is None:
             inside[one.items] = one.inside_ps
-    owned = _owners(profile, host, begin_ps, end_ps, devices=_devices(shown, tracks))
+    sections = shown.timeline.tracks["section"]
+    of_sections = shown.timeline.sections["device"]
+    found = {of_sections[sections[track]] for track in tracks}
+    owned = _owners(profile, host, begin_ps, end_ps, devices=frozenset(found - {None}))
     missing: tuple[Missing, ...] = ()
     if isinstance(owned, Unavailable):
         missing = (owned.for_field("owners"),)
@@ -318,13 +311,6 @@ def window_totals(
         names=_most(names),
         missing=missing,
     )
-
-
-def _devices(shown: HostTimeline, tracks: Sequence[int]) -> frozenset[int]:
-    sections = shown.timeline.tracks["section"]
-    of_sections = shown.timeline.sections["device"]
-    found = {of_sections[sections[track]] for track in tracks}
-    return frozenset(found - {None})
 
 
 def _owners(

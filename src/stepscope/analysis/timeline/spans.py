@@ -6,14 +6,14 @@ recorded, a row of the timeline's `slices` where it was derived.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.step_time.event_categories import OTHER, event_categories
+from stepscope.derive.step_time.host_classes import OTHER, event_categories
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
@@ -22,6 +22,8 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
@@ -32,6 +34,15 @@ if TYPE_CHECKING:
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")
 #: No time of a trace lies farther from its start.
 FARTHEST_PS: Final = 1 << 62
+
+
+def typed_frame(
+    columns: Mapping[str, NDArray[Any] | pl.Series], types: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Return columns in the order and with the types that are given."""
+    return pl.DataFrame(
+        [pl.Series(name, columns[name]).cast(dtype) for name, dtype in types.items()]
+    )
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

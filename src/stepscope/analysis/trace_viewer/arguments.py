@@ -13,7 +13,7 @@ from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -122,7 +122,15 @@ class ArgumentSource(Frozen, frozen=True):
                 self.owner, np.array((begin, end), self.owner.dtype)
             )
             parts.append(_own(self.stats, int(first), int(last), begin))
-        rows = _joined(parts)
+        if not parts:
+            narrow = np.empty(0, np.int32)
+            rows = StatRows(
+                narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
+            )
+        else:
+            rows = StatRows(
+                *(np.concatenate(each) for each in zip(*parts, strict=True))
+            )
         left_out = self.left_out[rows.key]
         left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
         return gathered(self.trace, rows.only(~left_out), told)
@@ -315,12 +323,3 @@ def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
         shared.value[at],
         shared.length[at],
     )
-
-
-def _joined(parts: Sequence[StatRows]) -> StatRows:
-    if not parts:
-        narrow = np.empty(0, np.int32)
-        return StatRows(
-            narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
-        )
-    return StatRows(*(np.concatenate(each) for each in zip(*parts, strict=True)))

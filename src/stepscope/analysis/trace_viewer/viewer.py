@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -85,18 +86,37 @@ def host_traces(
 ) -> tuple[list[HostTrace], dict[str, Unavailable]]:
     """Return the hosts that have a timeline, and why the others have none."""
     offsets = clock_offsets(profile)
+    timelines, absent = derived_by_host(profile, trace_timeline)
     found: list[HostTrace] = []
-    absent: dict[str, Unavailable] = {}
-    several = len(profile.hosts) > 1
-    for number, host in enumerate(profile.hosts, start=1):
-        timeline = profile.derived(host, trace_timeline)
-        if isinstance(timeline, Unavailable):
-            absent[host] = timeline
-            continue
-        process = _processes(timeline.sections, _PER_HOST * number if several else 0)
+    per_host = _PER_HOST if len(profile.hosts) > 1 else 0
+    for host, timeline in timelines.items():
+        first = per_host * (1 + profile.hosts.index(host))
+        process = _processes(timeline.sections, first)
         offset = 0 if isinstance(offsets, Unavailable) else offsets[host]
+        tracks, lanes = timeline.tracks, timeline.lanes
+        of_lane = lanes["track"]
+        suffix = lanes["kind"].replace_strict(_LANE_NAMES)
         found.append(
-            HostTrace(host, timeline, process, _threads(timeline, process), offset)
+            HostTrace(
+                host,
+                timeline,
+                process,
+                lanes.select(
+                    "track",
+                    "lane",
+                    "first_row",
+                    process=pl.Series(
+                        process[ints(tracks, "section")[of_lane.to_numpy()]]
+                    ),
+                    name=tracks["name"].gather(of_lane) + suffix,
+                ).with_columns(
+                    thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(
+                        "process"
+                    ),
+                    order=pl.int_range(0, pl.len(), dtype=pl.Int32).over("process"),
+                ),
+                offset,
+            )
         )
     return found, absent
 
@@ -142,23 +162,6 @@ def _processes(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
         taken.add(number)
         found.append(base + number)
     return np.array(found, np.int32)
-
-
-def _threads(timeline: TraceTimeline, process: NDArray[np.int32]) -> pl.DataFrame:
-    """Number the lanes in display order within their process, from 1."""
-    tracks, lanes = timeline.tracks, timeline.lanes
-    of_lane = lanes["track"]
-    suffix = lanes["kind"].replace_strict(_LANE_NAMES)
-    return lanes.select(
-        "track",
-        "lane",
-        "first_row",
-        process=pl.Series(process[ints(tracks, "section")[of_lane.to_numpy()]]),
-        name=tracks["name"].gather(of_lane) + suffix,
-    ).with_columns(
-        thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("process"),
-        order=pl.int_range(0, pl.len(), dtype=pl.Int32).over("process"),
-    )
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,6 +227,7 @@ def analyse(
     flows, without = _flows(profile, found)
     missing += without
     missing += _unseen_lines(profile, found)
+    aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
         sections=pl.concat([_sections(trace, tracks) for trace in found]),
@@ -233,7 +237,11 @@ def analyse(
         hidden=int(seen[HIDDEN]),
         derived_spans=sum(trace.timeline.slice_count for trace in found),
         flows=flows,
-        without_time=sum(_without_time(profile, trace.host) for trace in found),
+        without_time=sum(
+            int(table["occurrences"].sum())
+            for table in aggregates
+            if not isinstance(table, Unavailable)
+        ),
         one_clock=None if isinstance(clock, Unavailable) else True,
         start_ms=_number(tracks["start_ms"].min()),
         end_ms=_number(tracks["end_ms"].max()),
@@ -272,7 +280,14 @@ def _tracks(
         )
         drawn = shown if own else stop - begin
         first = int(starts[0]) + trace.offset_ps
-        last = _last_end(starts, durs) + trace.offset_ps
+        parts = range(0, len(starts), _TOGETHER)
+        last = (
+            max(
+                int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
+                for at in parts
+            )
+            + trace.offset_ps
+        )
         rows.append((drawn, first / PS_PER_MS, last / PS_PER_MS))
     names = timeline.sections["name"].gather(tracks["section"])
     lanes = trace.threads.group_by("track", maintain_order=True).agg(
@@ -322,15 +337,6 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 _TOGETHER: Final = 1 << 16
 
 
-def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
-    """Return the greatest end of some spans, which are at least one."""
-    parts = range(0, len(starts), _TOGETHER)
-    return max(
-        int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
-        for at in parts
-    )
-
-
 def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
     """Count drawn, folded and hidden events by track.
 
@@ -370,15 +376,7 @@ def _flows(
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
     if count is None and len(found) > 1:
-        first = reasons[0]
-        reasons.append(
-            Missing(
-                field="flows",
-                code=first.code,
-                reason=first.reason,
-                remedy=first.remedy,
-            )
-        )
+        reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
     return count, reasons
 
 
@@ -395,13 +393,6 @@ def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]
             if isinstance(value, Unavailable) and view not in views:
                 reasons.append(value.for_field(f"{where}tracks.{view}"))
     return reasons
-
-
-def _without_time(profile: ProfileData, host: str) -> int:
-    aggregates = profile.table(host, "aggregates")
-    if isinstance(aggregates, Unavailable):
-        return 0
-    return int(aggregates["occurrences"].sum())
 
 
 def _number(value: object) -> float | None:

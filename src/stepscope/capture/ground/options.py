@@ -23,7 +23,7 @@ _LEAST_BYTES: Final = 2**20
 LEAST_WINDOW_S: Final = 0.4
 #: A window holds no more of PyTorch's events where nobody says how far it reaches: the
 #: program waits some 12 µs for each to be stored, for less than 2 s in all
-#: (docs/overhead.md#what-stop-costs).
+#: (docs/overhead.md#what-stopping-costs).
 MAX_EVENTS: Final = 150_000
 
 

@@ -17,13 +17,13 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -118,17 +118,43 @@ class FunctionFrames(Frozen, frozen=True):
             most = max(most, self.spans(mine).length_ps)
         return round(most * self.hz / PS_PER_S)
 
+    def called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which frames chosen ones called, by whatever way."""
+        below = np.zeros(len(chosen), np.bool_)
+        is_called = self.parent >= 0
+        while True:
+            more = is_called & (chosen | below)[self.parent]
+            if (more == below).all():
+                return below
+            below = more
+
+    def outermost_called(self, callers: Sequence[int]) -> NDArray[np.int64]:
+        """Return the rows of the outermost frames of the program below functions.
+
+        A framework's threads have names of their own, so it is known by who called it.
+        """
+        own_types = [
+            kind
+            for kind, name in self.names.items()
+            if name.library is False and name.function != _MODULE
+        ]
+        own = np.isin(self.type, own_types)
+        own &= self.called_from(np.isin(self.type, callers))
+        return np.flatnonzero(own & ~self.called_from(own))
+
+    def called_most(self, callers: Sequence[int]) -> FunctionName | None:
+        """Return that of these functions which ran longest; None for none."""
+        rows = self.outermost_called(callers)
+        if not len(rows):
+            return None
+        kinds, place = np.unique(self.type[rows], return_inverse=True)
+        times = np.bincount(place, weights=(self.end_ps - self.start_ps)[rows])
+        # Of equal ones the last in the order of the types.
+        return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
+
     def function(self, event_type: int) -> str:
         """Return the name of a function."""
         return self.names[event_type].function
-
-    def file(self, event_type: int) -> str | None:
-        """Return the file of a function; None for what has none."""
-        return self.names[event_type].file
-
-    def line(self, event_type: int) -> int | None:
-        """Return the first line of a function; None for what is in no file."""
-        return self.names[event_type].line
 
 
 def function_frames(

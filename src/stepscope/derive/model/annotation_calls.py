@@ -13,13 +13,13 @@ from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.model.lent_work import charge_lent_launches
 from stepscope.derive.model.places import inherit_labels, label_inside, unite_places
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.steps.marker_events import STEP_RANGE
+from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent, is_true
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

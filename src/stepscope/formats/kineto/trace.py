@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, overload
 import polars as pl
 
 from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.decoded.recording import Recording
 from stepscope.formats.kineto.decoded.tracks import tracks_frame
 from stepscope.formats.kineto.json.document import open_document
@@ -34,7 +35,6 @@ from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
 from stepscope.trace.tables import EVENT_TYPES
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
@@ -48,21 +48,6 @@ if TYPE_CHECKING:
 _RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
 #: The part of a file after its events is short.
 _TAIL_BYTES: Final = 2**16
-_NO_PARAMETERS: Final = Unavailable(
-    code="FORMAT",
-    reason="This format does not record the variables of the model.",
-    remedy="Count the parameters in the program itself.",
-)
-_NO_HLO: Final = Unavailable(
-    code="NO_HLO",
-    reason="PyTorch traces hold no HLO module.",
-    remedy="Ops are named by the framework's own records.",
-)
-_NO_GEOMETRIES: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="No kernel carries launch details.",
-    remedy="Record on an NVIDIA GPU; other tracers do not report them.",
-)
 
 
 class Strings(Sequence[str]):
@@ -190,15 +175,15 @@ def _trace(host: str, recording: Recording) -> TraceData:
             ),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
-            "parameters": _NO_PARAMETERS,
-            "hlo_ops": _NO_HLO,
+            "parameters": why_absent("kineto.no_parameters"),
+            "hlo_ops": why_absent("kineto.no_hlo"),
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
             "quality": lambda: quality(recording, activity()),
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),
-        no_geometries=_NO_GEOMETRIES,
+        no_geometries=why_absent("kineto.no_geometries"),
         strings=Strings(recording.texts.strings, lambda: arguments().strings),
         data=recording.document.data,
         recorder="kineto",

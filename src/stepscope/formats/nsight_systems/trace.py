@@ -16,6 +16,7 @@ import polars as pl
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
 from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
 from stepscope.formats.nsight_systems.tables.device_activity import (
@@ -35,7 +36,6 @@ from stepscope.formats.vendor_tool import output_of
 from stepscope.formats.workers import grouped_by_name, grouped_by_time
 from stepscope.nvidia import find_tool
 from stepscope.trace.tables import TRACKS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,21 +49,6 @@ _LONGEST_S: Final = 1800
 _SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 _ANALYSIS: Final = "ANALYSIS_DETAILS"
 _PACKED: Final = ".gz"
-_NO_PARAMETERS: Final = Unavailable(
-    code="FORMAT",
-    reason="Nsight Systems does not record the variables of the model.",
-    remedy="Count the parameters in the program itself.",
-)
-_NO_HLO: Final = Unavailable(
-    code="NO_HLO",
-    reason="Nsight Systems databases hold no HLO module.",
-    remedy="Ops are named by the ranges of the program.",
-)
-_NO_GEOMETRIES: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="No kernel in the database carries launch details.",
-    remedy="Record with `nsys profile --trace=cuda,nvtx`.",
-)
 
 
 def export_report(path: Path, limit_bytes: int) -> Export:
@@ -169,15 +154,15 @@ def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
             ),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
-            "parameters": _NO_PARAMETERS,
-            "hlo_ops": _NO_HLO,
+            "parameters": why_absent("nsight.no_parameters"),
+            "hlo_ops": why_absent("nsight.no_hlo"),
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
             "quality": lambda: quality(recording, activity()),
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),
-        no_geometries=_NO_GEOMETRIES,
+        no_geometries=why_absent("nsight.no_geometries"),
         strings=arguments.strings,
         # No value of this format is a place in the file.
         data=np.zeros(0, np.uint8),

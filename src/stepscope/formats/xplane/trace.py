@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import assemble, once
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.xplane.decoded.recording import Recording
 from stepscope.formats.xplane.decoded.tracks import tracks_frame
 from stepscope.formats.xplane.tables.device_activity import collect_activity
@@ -27,7 +28,6 @@ from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.decode import decode, decode_bytes
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGORY
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
     from stepscope.xspace.reading.columns import XSpace
-
-
-_NO_GEOMETRIES: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="No kernel carries launch details.",
-    remedy="Record on a GPU with the device tracer on; TPUs have no such details.",
-)
 
 
 def read(source: HostFiles) -> TraceData:
@@ -104,7 +97,7 @@ def _trace(recording: Recording) -> TraceData:
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),
-        no_geometries=_NO_GEOMETRIES,
+        no_geometries=why_absent("xplane.no_geometries"),
         strings=recording.strings,
         data=recording.space.data,
     )

@@ -9,13 +9,11 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
@@ -28,13 +26,12 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
 #: Functions of libraries that hand out one element, or one row.
-_ELEMENTS: Final = Pattern(
-    r"(?:^|\.)(?:__iter__|__next__|__getitem__|__setitem__|item)$"
-)
+_ELEMENTS: Final = ("hands_out_elements", "works_on_rows")
 
 
 class Way(Frozen, frozen=True, eq=True):
@@ -67,6 +64,7 @@ class FunctionWays(Frozen, frozen=True, dict=True):
     """
 
     frames: FunctionFrames
+    purposes: FunctionPurposes
     lines: FunctionLines | None
     work: dict[int | None, Spans]
     places: list[tuple[str, int | None, int]]
@@ -101,15 +99,14 @@ class FunctionWays(Frozen, frozen=True, dict=True):
         looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
         if not len(ran) or (frames.hz is not None and looks < FEW_LOOKS):
             return None
-        inside = mine | called_by(mine, frames.parent)
-        whole = self._own_ps(inside, ran)
-        taken = self._own_ps(inside & self._of_elements, ran)
-        others = self._own_ps(inside & self._of_libraries & ~self._of_elements, ran)
-        own = whole - taken - others
+        self_ps = self._self_ps(ran) * (mine | frames.called_from(mine))
+        whole = max(int(self_ps.sum()), 1)
+        taken = 100 * int(self_ps[self._of_elements].sum()) / whole
+        of_libraries = self._of_libraries & ~self._of_elements
+        others = 100 * int(self_ps[of_libraries].sum()) / whole
         tracks = np.unique(frames.track[mine]).tolist()
-        percent = 100 / max(whole, 1)
         waiting = self._waiting(ran, tracks, device)
-        return Way(own * percent, taken * percent, others * percent, waiting)
+        return Way(100 - taken - others, taken, others, waiting)
 
     def _at_lines(self, kinds: list[int], first: int, last: int) -> Spans:
         """Return when functions of some types were at some of their lines."""
@@ -143,15 +140,15 @@ class FunctionWays(Frozen, frozen=True, dict=True):
             return None
         return 100 * (known & asleep).length_ps / known.length_ps
 
-    def _own_ps(self, chosen: NDArray[np.bool_], within: Spans) -> int:
-        """Return for how long frames ran within a set while they called no other."""
+    def _self_ps(self, within: Spans) -> NDArray[np.int64]:
+        """Return for how long each frame ran within a set while it called no other."""
         frames = self.frames
-        rows = np.flatnonzero(chosen)
         time = within.within(frames.start_ps, frames.end_ps)
         below = np.zeros(len(frames.type), np.int64)
         called = frames.parent >= 0
         np.add.at(below, frames.parent[called], time[called])
-        return int(np.maximum(time - below, 0)[rows].sum())
+        own: NDArray[np.int64] = np.maximum(time - below, 0)
+        return own
 
     @cached_property
     def _of_libraries(self) -> NDArray[np.bool_]:
@@ -162,14 +159,8 @@ class FunctionWays(Frozen, frozen=True, dict=True):
     @cached_property
     def _of_elements(self) -> NDArray[np.bool_]:
         """Which frames hand out elements, or are called by one that does."""
-        names = self.frames.names.items()
-        kinds = [
-            kind
-            for kind, name in names
-            if name.library and _ELEMENTS.search(name.function)
-        ]
-        found = np.isin(self.frames.type, kinds)
-        return found | (called_by(found, self.frames.parent) & self._of_libraries)
+        handing = np.isin(self.frames.type, self.purposes.types_of(*_ELEMENTS))
+        return handing | (self.frames.called_from(handing) & self._of_libraries)
 
 
 @of_each_host
@@ -177,6 +168,7 @@ def function_ways(
     *,
     account: Account,
     function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
     function_lines: FunctionLines | Unavailable,
     core_time: CoreTime | Unavailable,
     host_waits: HostWaits | Unavailable,
@@ -193,6 +185,7 @@ def function_ways(
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
     return FunctionWays(
         frames=function_frames,
+        purposes=function_purposes,
         lines=lines,
         work={
             one.device: (one.idle["host_compute"] & windows.judged) - one.between

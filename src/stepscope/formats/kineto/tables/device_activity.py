@@ -15,7 +15,6 @@ from stepscope.formats.assemble import DeviceTables, declared_frame
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.patterns import Pattern
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -23,7 +22,7 @@ from stepscope.trace.reading.activity_names import (
     kind_of_name,
 )
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.tables import DEVICE_ACTIVITY, GEOMETRIES
+from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame, or_lost
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import foreign_work, pairing
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.json.messages import DeviceProperties
     from stepscope.formats.kineto.tables.device_activity import Activity
+    from stepscope.unavailable import Unavailable
 
 FORMAT: Final = "Kineto JSON"
 
@@ -36,12 +37,6 @@ _NVIDIA: Final = Pattern(
 
 #: Threads that run in step; 32 on all others.
 _AMD_WARP: Final = 64
-
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The trace lists no accelerator.",
-    remedy="Run on a machine with a GPU, and record with ProfilerActivity.CUDA.",
-)
 
 
 def environment(recording: Recording) -> pl.DataFrame:
@@ -102,7 +97,7 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
     """Return every accelerator that was listed or used, by ordinal."""
     properties = pairing(recording)
     if not properties:
-        absent = foreign_work(recording) or _NO_DEVICE
+        absent = foreign_work(recording) or why_absent("kineto.none_listed")
         return or_lost(absent, recording.damaged_at)
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     rows = [

@@ -31,8 +31,7 @@ from stepscope.formats.kineto.json.batches import batches
 from stepscope.formats.kineto.json.messages import LENIENT_ERRORS, encoded, json_value
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF, UINT
-from stepscope.trace.tables import STATS
+from stepscope.trace.tables import DOUBLE, INT, REF, STATS, UINT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,19 +11,27 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import as_declared, is_loader_call
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.decoded.beside import ALLOCATED
 from stepscope.formats.nsight_systems.decoded.events import Origin
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF
-from stepscope.trace.tables import ALLOCATIONS, ITERATORS, LAUNCHES, STATS
-from stepscope.unavailable import Unavailable
+from stepscope.trace.tables import (
+    ALLOCATIONS,
+    DOUBLE,
+    INT,
+    ITERATORS,
+    LAUNCHES,
+    REF,
+    STATS,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
+    from stepscope.unavailable import Unavailable
 
 #: Column → name of the value.
 _OF_RANGES: Final = {"op_id": "op_id", "seq": "seq"}
@@ -42,24 +50,6 @@ _ELSEWHERE: Final = {
     4: "managed memory",
     6: "managed memory",
 }
-_NO_MEMORY: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The database holds no memory events of the CUDA driver.",
-    remedy="Record with `nsys profile --trace=cuda --cuda-memory-usage=true`; what the "
-    "framework's allocator does with the memory, its own profiler records.",
-)
-_NO_CALLS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No call of CUDA was recorded, so it is unknown what launched the device's "
-    "work.",
-    remedy="Record with `nsys profile --trace=cuda,nvtx`.",
-)
-_NO_LOADER: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No range in the database is a call of a DataLoader.",
-    remedy="Run the steps inside of torch.autograd.profiler.emit_nvtx(), which names "
-    "these calls.",
-)
 
 
 class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
@@ -142,7 +132,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     """
     places, rows = recording.rows_of(Origin.MEMORY)
     if not len(places):
-        return _NO_MEMORY
+        return why_absent("nsight.no_memory")
     events = recording.timeline.events[rows].select("start_ps")
     given = (
         recording.memory[places]
@@ -203,7 +193,7 @@ def launches(recording: Recording) -> pl.DataFrame | Unavailable:
     whole = calls.hstack(events).with_columns(event=pl.Series(rows))
     whole = whole.filter(pl.col("correlation").is_not_null())
     if whole.is_empty():
-        return _NO_CALLS
+        return why_absent("nsight.no_calls")
     return whole.select(
         pl.col(name).cast(dtype) for name, dtype in LAUNCHES.dtypes().items()
     )
@@ -218,7 +208,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     types = np.flatnonzero(is_call).tolist()
     calls = events.filter(pl.col("type").is_in(types))
     if calls.is_empty():
-        return _NO_LOADER
+        return why_absent("nsight.no_loader")
     return calls.select(
         *("event", "track", "start_ps", "dur_ps"),
         long_name=names.gather(calls["type"]),

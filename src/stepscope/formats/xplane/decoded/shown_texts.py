@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.formats.xplane.decoded.columns import Values, distinct_handles
 from stepscope.patterns import Pattern
-from stepscope.trace.stats import PLACE_TEXT
+from stepscope.trace.tables import PLACE_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

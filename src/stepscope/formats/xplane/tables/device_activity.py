@@ -19,7 +19,6 @@ from stepscope.formats.xplane.decoded.tracks import line_types
 from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
 from stepscope.formats.xplane.tables.details import CopyTable, geometries_of
 from stepscope.formats.xplane.tables.programs import program_modules
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -31,7 +30,7 @@ from stepscope.trace.reading.activity_names import (
 )
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.tables import DEVICE_ACTIVITY
+from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
