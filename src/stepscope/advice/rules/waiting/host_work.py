@@ -89,8 +89,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         )
     named = _named_parts(signals, shares, functions)
     share, whole = named[0].share_percent if named else None, verdict.share_percent
-    # Without a device the finding is about that function.
+    # Without a device the finding is about that function; a loop holds its steps.
     leads = not on_device or (share or 0.0) >= _LEADS * (whole or 0.0)
+    leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
     finding = owned_finding(
         _ITEM,

@@ -19,7 +19,6 @@ from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -176,32 +175,20 @@ _OWN_PART: Final = 0.6
 
 @of_each_device
 def enclosing_functions(
-    *,
-    account: Account,
-    function_frames: FunctionFrames,
-    function_lines: FunctionLines | Unavailable,
-    windows: Windows,
+    *, account: Account, function_frames: FunctionFrames, windows: Windows
 ) -> dict[int | None, Part]:
     """Return the deepest function around most of the work of each device.
 
     Devices of which no function holds most of it are left out. Without a device the
     work is the ops of the model too, and the parts by name say which is which.
     """
-    frames, judged = function_frames, windows.judged
-    lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    judged = windows.judged
     parts: dict[int | None, Part] = {}
     for device in account.devices:
-        if device.device is None:
-            continue
-        inside, total_ps = judged - device.between, judged.length_ps
-        work = device.idle["host_compute"] & inside
+        work = (device.idle["host_compute"] & judged) - device.between
         tracks = [track for track in device.walked_by if track >= 0]
-        part = around_most(frames, work, tracks, total_ps=total_ps)
-        if part is None and lines is not None:
-            part = _lines_around(
-                *(frames, lines, work, tracks), inside=inside, total_ps=total_ps
-            )
-        if part is not None:
+        part = around_most(function_frames, work, tracks, total_ps=judged.length_ps)
+        if device.device is not None and part is not None:
             parts[device.device] = part
     return parts
 
@@ -233,43 +220,6 @@ def around_most(
     if best is None:
         return None
     return Part.of_function(frames.names[best[2]], 100 * best[1] / total_ps)
-
-
-def _lines_around(
-    frames: FunctionFrames,
-    lines: FunctionLines,
-    work: Spans,
-    tracks: list[int],
-    *,
-    inside: Spans,
-    total_ps: int,
-) -> Part | None:
-    """Return the lines of one function of the program that do most of the work.
-
-    What works in the training loop itself is in no function around which there is
-    nothing else.
-    """
-    if frames.hz is None:
-        return None
-    runs = LineRuns(
-        *(lines, frames, frames.hz, tuple(tracks)),
-        inside=inside,
-        working=work,
-        unshared=work,
-    )
-    pieces = {
-        (name, piece.first): piece
-        for kind, name in lines.names.items()
-        if name.library is False
-        for piece in runs.working_lines([kind])
-    }
-    if not pieces:
-        return None
-    (name, _), most = max(pieces.items(), key=lambda it: it[1].working.length_ps)
-    if 2 * most.working.length_ps < work.length_ps:
-        return None
-    share = 100 * most.working.length_ps / total_ps
-    return most.part_of(Part.of_function(name, 0.0), share)
 
 
 def _is_deeper(
