@@ -83,7 +83,11 @@ class WorkerProcesses(Frozen, frozen=True):
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        few = () if more is None else _with_number(_INPUT.chosen("add_workers"), more)
+        few = (
+            ()
+            if more is None
+            else _put_worker_number(_INPUT.chosen("add_workers"), more)
+        )
         if time is None or time.place is None:
             if not few:
                 return _INPUT.chosen("make_cheaper")
@@ -122,10 +126,14 @@ def sized(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
     if not any(one in _worker_codes() for one in actions):
         return actions
     cores = signals.of(machine_cores)
-    return _with_number(actions, min(cores.values()), most=True) if cores else actions
+    return (
+        _put_worker_number(actions, min(cores.values()), most=True)
+        if cores
+        else actions
+    )
 
 
-def _with_number(
+def _put_worker_number(
     actions: Iterable[Action], number: int, *, most: bool = False
 ) -> tuple[Action, ...]:
     """Put a number of workers into the code of actions.

@@ -118,7 +118,7 @@ class FunctionFrames(Frozen, frozen=True):
             most = max(most, self.spans(mine).length_ps)
         return round(most * self.hz / PS_PER_S)
 
-    def called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def rows_called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which frames chosen ones called, by whatever way."""
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
@@ -139,8 +139,8 @@ class FunctionFrames(Frozen, frozen=True):
             if name.library is False and name.function != _MODULE
         ]
         own = np.isin(self.type, own_types)
-        own &= self.called_from(np.isin(self.type, callers))
-        return np.flatnonzero(own & ~self.called_from(own))
+        own &= self.rows_called_from(np.isin(self.type, callers))
+        return np.flatnonzero(own & ~self.rows_called_from(own))
 
     def called_most(self, callers: Sequence[int]) -> FunctionName | None:
         """Return that of these functions which ran longest; None for none."""

@@ -237,7 +237,7 @@ def _advise_by_way(
     if ways is None or not finding.parts:
         return finding
     alone = None if blocking is None else blocking.alone
-    way = ways.of(finding.parts[0], shares.device, only=alone)
+    way = ways.way_of_function(finding.parts[0], shares.device, only=alone)
     if way is None:
         return finding
     vectorise = _ITEM.action("vectorise_loops")
@@ -340,7 +340,9 @@ def _fitting_groups(
     return ("do_it_rarely", "runs_ops") if rare else runs_ops
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def change_without_function(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
     """Let the named function go with all that it calls, on a host without devices."""
     shares = shares_of(_ITEM, _OWNED, signals, thresholds)
     if isinstance(shares, Finding):
@@ -349,7 +351,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     if blocking is None or blocking.time is None:
         return ()
     whole = mean_step_ms(shares) * blocking.part.share_percent / 100
-    return (blocking.time.without_it(effect_ms=whole, only=blocking.alone),)
+    return (blocking.time.change_without_it(effect_ms=whole, only=blocking.alone),)
 
 
 RULE: Final = Rule(
@@ -359,5 +361,5 @@ RULE: Final = Rule(
         *(*OWNED_READS, *FUNCTION_READS, *WORKER_READS),
         *(enclosing_functions, collected_by_hand, function_ways),
     ),
-    changes,
+    change_without_function,
 )

@@ -82,7 +82,7 @@ def python_elements(
         function_purposes, Unavailable
     ):
         function, keras = (
-            function_frames.called_most(function_purposes.types_of(work))
+            function_frames.called_most(function_purposes.types_with_work(work))
             for work in _CALLERS
         )
     waiting = None
@@ -125,11 +125,11 @@ def loader_calls(
 ) -> LoaderCalls | None:
     """Return what loaders call, of the hosts on which a loader was seen at work."""
     frames = function_frames
-    fetches = function_purposes.types_of("fetches_from_loader")
+    fetches = function_purposes.types_with_work("fetches_from_loader")
     asked = np.isin(frames.type, fetches)
     if not asked.any():
         return None
-    below = frames.called_from(asked)
+    below = frames.rows_called_from(asked)
     length = frames.end_ps - frames.start_ps
     kinds, at = np.unique(frames.type, return_inverse=True)
     every = np.bincount(at, weights=length)

@@ -74,7 +74,7 @@ def called_back(
     ran = _callback_runs(trace, host_states, naming)
     to_work, to_debug = (
         _parts_called(
-            *(named, function_frames, function_purposes.types_of(*works), ran),
+            *(named, function_frames, function_purposes.types_with_work(*works), ran),
             total_ps=own.total_ps,
         )
         for named, works in (

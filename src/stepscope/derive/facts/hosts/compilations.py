@@ -99,7 +99,7 @@ def _compiled_functions(
         reasons = texts_of(trace, values, rows.astype(np.int32), handle)
     stop = begin + ints(events, "dur_ps")[rows]
     types = names[handles(events, "type")[rows]].to_list()
-    calls = _PjitCalls.of_threads(trace, kinds, rows)
+    calls = _PjitCalls.calls_on_threads(trace, kinds, rows)
     functions: list[str | None] = []
     for name, row, is_call in zip(types, rows, np.isin(rows, traced), strict=True):
         match = None if is_call else _FUNCTION.match(name)
@@ -148,7 +148,7 @@ class _PjitCalls(Frozen, frozen=True):
     rows: dict[int, NDArray[np.int64]]
 
     @classmethod
-    def of_threads(
+    def calls_on_threads(
         cls, trace: TraceData, kinds: EventKinds, compiling: NDArray[np.int64]
     ) -> _PjitCalls:
         events = present(trace.table("events"))

@@ -71,7 +71,7 @@ class FunctionWays(Frozen, frozen=True):
     waits: Spans | None
     ops: Spans
 
-    def of(
+    def way_of_function(
         self, part: Part, device: int | None, *, only: Spans | None = None
     ) -> Way | None:
         """Return how a function spends the time for which a device or a host waits.
@@ -93,7 +93,7 @@ class FunctionWays(Frozen, frozen=True):
             first, last = part.lines
             chosen = np.isin(self.lines.type, kinds)
             chosen &= (self.lines.line >= first) & (self.lines.line <= last)
-            ran = ran & self.lines.spans(chosen)
+            ran = ran & self.lines.spans_of_rows(chosen)
         ran = ran & self.work.get(device, Spans.empty())
         ran = ran if only is None else ran & only
         looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
@@ -103,12 +103,12 @@ class FunctionWays(Frozen, frozen=True):
         time = ran.within(frames.start_ps, frames.end_ps)
         called, below = frames.parent >= 0, np.zeros(len(frames.type), np.int64)
         np.add.at(below, frames.parent[called], time[called])
-        self_ps = np.maximum(time - below, 0) * (mine | frames.called_from(mine))
+        self_ps = np.maximum(time - below, 0) * (mine | frames.rows_called_from(mine))
         whole = max(int(self_ps.sum()), 1)
         libraries = [kind for kind, name in frames.names.items() if name.library]
         of_libraries = np.isin(frames.type, libraries)
-        elements = np.isin(frames.type, self.purposes.types_of(*_ELEMENTS))
-        elements |= frames.called_from(elements) & of_libraries
+        elements = np.isin(frames.type, self.purposes.types_with_work(*_ELEMENTS))
+        elements |= frames.rows_called_from(elements) & of_libraries
         taken = 100 * int(self_ps[elements].sum()) / whole
         others = 100 * int(self_ps[of_libraries & ~elements].sum()) / whole
         tracks = np.unique(frames.track[mine]).tolist()

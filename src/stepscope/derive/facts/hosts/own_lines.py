@@ -59,7 +59,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     looks: int
     most: int | None = None
 
-    def part_of(self, function: Part, share_percent: float) -> Part:
+    def part_of_function(self, function: Part, share_percent: float) -> Part:
         """Return the part of a function that these lines are."""
         return msgspec.structs.replace(
             function,
@@ -233,7 +233,7 @@ def _is_deeper(
     the other, the one that holds more of the work is the answer.
     """
     below_best, below_other = (
-        frames.called_from(frames.type == kind) for kind in (best[2], other[2])
+        frames.rows_called_from(frames.type == kind) for kind in (best[2], other[2])
     )
     if (below_best & (frames.type == other[2])).any():
         return other[0] <= best[0] or other[1] >= best[1]

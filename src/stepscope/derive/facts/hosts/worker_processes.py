@@ -168,7 +168,7 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
     seen = worker_functions
     if seen.looks < FEW_LOOKS:
         return None
-    functions = tuple(_part(one, seen) for one in seen.functions)
+    functions = tuple(_worker_part(one, seen) for one in seen.functions)
     named = seen.worth_naming
     # Time in which a step waited is short where steps hardly wait.
     enough = seen.awaited_ps * seen.looks >= FEW_LOOKS * seen.looked_ps
@@ -176,14 +176,14 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
         workers=seen.workers,
         waits_percent=100 * seen.waits_ps / seen.looked_ps,
         functions=functions[:SHOWN],
-        most=None if named is None else _part(named, seen),
+        most=None if named is None else _worker_part(named, seen),
         idle_percent=100 * seen.idle_ps / seen.awaited_ps
         if enough and seen.awaited_ps
         else None,
     )
 
 
-def _part(one: WorkerFunction, seen: WorkerFunctions) -> Part:
+def _worker_part(one: WorkerFunction, seen: WorkerFunctions) -> Part:
     return Part(
         name=one.function,
         detail=one.inside,
