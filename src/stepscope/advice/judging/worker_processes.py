@@ -94,8 +94,8 @@ class WorkerProcesses(Frozen, frozen=True):
             return (*few, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
             return (*few, *self.cheaper())
-        rest = few or (_INPUT.chosen("add_cores") if counted is not None else ())
-        return (*self.cheaper(), *rest)
+        others = few or (_INPUT.chosen("add_cores") if counted is not None else ())
+        return (*self.cheaper(), *others)
 
     def cheaper(self) -> tuple[Action, ...]:
         """Return that their work is to be made cheaper, where one function has most."""

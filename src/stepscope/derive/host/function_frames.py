@@ -114,8 +114,8 @@ class FunctionFrames(Frozen, frozen=True):
             return None
         most = 0
         for track in np.unique(self.track).tolist():
-            mine = self.track == track
-            most = max(most, self.spans(mine).length_ps)
+            on_track = self.track == track
+            most = max(most, self.spans(on_track).length_ps)
         return round(most * self.hz / PS_PER_S)
 
     def rows_called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -70,8 +70,8 @@ def placed(function: str, file: str | None, line: int | None) -> str:
     if not file:
         return function
     name = PurePath(file.replace("\\", "/")).name
-    at = name if line is None else f"{name}:{line}"
-    return f"{function} ({at})"
+    place = name if line is None else f"{name}:{line}"
+    return f"{function} ({place})"
 
 
 class FunctionName(Frozen, frozen=True, eq=True):
@@ -142,10 +142,10 @@ def function_names(
 
 def _parse_name(name: str, path: str | None) -> FunctionName:
     for form in _IN_FILE:
-        found = form.match(name)
-        if found is None:
+        match = form.match(name)
+        if match is None:
             continue
-        file = path or found["file"]
+        file = path or match["file"]
         # A file's own name does not say where it is.
         is_library = False if "/" in file or "\\" in file else None
         if _LIBRARY.search(file):
@@ -156,14 +156,14 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
             stem = file.removesuffix(".py")
             may_be_pythons = stem == file or stem in sys.stdlib_module_names
             is_library = None if may_be_pythons else False
-        return FunctionName(found["function"], file, int(found["line"]), is_library)
-    found = _IN_BINARY.match(name)
-    if found is not None:
-        file = found["file"]
+        return FunctionName(match["function"], file, int(match["line"]), is_library)
+    match = _IN_BINARY.match(name)
+    if match is not None:
+        file = match["file"]
         is_library = file.startswith("<")
-        return FunctionName(found["function"], file.strip("<>"), None, is_library)
+        return FunctionName(match["function"], file.strip("<>"), None, is_library)
     for form in _IN_NO_FILE:
-        found = form.match(name)
-        if found is not None:
-            return FunctionName(found["function"], None, None, None)
+        match = form.match(name)
+        if match is not None:
+            return FunctionName(match["function"], None, None, None)
     return FunctionName(name, None, None, None)

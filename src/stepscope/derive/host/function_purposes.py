@@ -172,7 +172,7 @@ def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
     awaits = purposes.purpose == FunctionPurpose.AWAIT
     waiting, working = [], []
     for track in np.unique(frames.track).tolist():
-        mine = frames.track == track
-        waiting.append(frames.spans(mine & awaits))
-        working.append(frames.spans(mine) - waiting[-1])
+        on_track = frames.track == track
+        waiting.append(frames.spans(on_track & awaits))
+        working.append(frames.spans(on_track) - waiting[-1])
     return Spans.union_of(waiting) - Spans.union_of(working)

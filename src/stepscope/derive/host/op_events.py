@@ -237,14 +237,14 @@ class _NamedEvents:
         program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
         program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
         distinct = combined([program, module, code])
-        at = distinct.first
-        programs = pl.Series(program[at])
+        first = distinct.first
+        programs = pl.Series(program[first])
         resolved = resolve_hlo(
             hlo_ops,
-            instructions=[texts[number] for number in code[at].tolist()],
+            instructions=[texts[number] for number in code[first].tolist()],
             modules=[
                 module_texts[number] if number >= 0 else None
-                for number in module[at].tolist()
+                for number in module[first].tolist()
             ],
             programs=pl.select(pl.when(programs >= 0).then(programs)).to_series(),
         )

@@ -220,10 +220,10 @@ def _named_parts(
         if one is not blocking and one.part.key not in lines_of
     )
     told = {part.key for part in (*first, *called)}
-    rest = (
+    remaining = (
         it for it in parts if it.function is None or (it.loop and it.key not in told)
     )
-    return (*first, *called, *rest)
+    return (*first, *called, *remaining)
 
 
 def _advise_by_way(

@@ -131,9 +131,9 @@ def loader_calls(
         return None
     below = frames.rows_called_from(asked)
     length = frames.end_ps - frames.start_ps
-    kinds, at = np.unique(frames.type, return_inverse=True)
-    every = np.bincount(at, weights=length)
-    called = np.bincount(at, weights=length * below)
+    kinds, place = np.unique(frames.type, return_inverse=True)
+    every = np.bincount(place, weights=length)
+    called = np.bincount(place, weights=length * below)
     return LoaderCalls(
         {
             (name.function, name.file, name.line): 100 * part / max(whole, 1)

@@ -157,8 +157,8 @@ class _PjitCalls(Frozen, frozen=True):
         rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
         rows = rows[np.argsort(starts[rows], kind="stable")]
         threads = np.unique(tracks[compiling]).tolist()
-        found = {track: rows[tracks[rows] == track] for track in threads}
-        return cls(events, names, found)
+        rows_by_thread = {track: rows[tracks[rows] == track] for track in threads}
+        return cls(events, names, rows_by_thread)
 
     def function_around(self, row: int) -> str | None:
         """Return the function whose call holds an event; None where none does."""
@@ -169,6 +169,6 @@ class _PjitCalls(Frozen, frozen=True):
         # A call lies in few others: the innermost one began last.
         for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
-                found = _CALL.match(self.names[int(handles(self.events, "type")[call])])
-                return None if found is None else found["function"]
+                match = _CALL.match(self.names[int(handles(self.events, "type")[call])])
+                return None if match is None else match["function"]
         return None

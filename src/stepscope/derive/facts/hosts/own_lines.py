@@ -121,7 +121,7 @@ class LineRuns(Frozen, frozen=True):
 
     def _in_frameworks(self, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return at which times a framework's function is a thread's innermost one."""
-        frames, found = self.frames, np.zeros(len(times_ps), np.bool_)
+        frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
         for track in self.tracks if kinds else ():
             first, past = np.searchsorted(frames.track, (track, track + 1)).tolist()
@@ -132,8 +132,8 @@ class LineRuns(Frozen, frozen=True):
                 frames.parent,
                 rows=(first, past),
             )
-            found |= (inner >= 0) & np.isin(frames.type[inner], kinds)
-        return found
+            in_framework |= (inner >= 0) & np.isin(frames.type[inner], kinds)
+        return in_framework
 
 
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:

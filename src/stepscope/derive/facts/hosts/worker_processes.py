@@ -217,15 +217,15 @@ class WorkerOps(Frozen, frozen=True):
         Returns:
             The part; None where ops of too few workers were recorded.
         """
-        mine = self.runs.get(host)
+        own_runs = self.runs.get(host)
         others = [ops for name, ops in self.runs.items() if name != host]
-        if not mine or not others or not all(others):
+        if not own_runs or not others or not all(others):
             return None
         more = sum(
             max(runs - float(np.median([ops.get(name, 0.0) for ops in others])), 0.0)
-            for name, runs in mine.items()
+            for name, runs in own_runs.items()
         )
-        return 100 * more / sum(mine.values())
+        return 100 * more / sum(own_runs.values())
 
 
 def op_runs(
@@ -239,8 +239,8 @@ def op_runs(
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     kind, begun = handles(events, "type"), ints(events, "start_ps")
-    at = np.searchsorted(starts, begun, side="right") - 1
-    inside = (at >= 0) & (begun < ends[at]) & event_kinds.is_op()[kind]
+    step = np.searchsorted(starts, begun, side="right") - 1
+    inside = (step >= 0) & (begun < ends[step]) & event_kinds.is_op()[kind]
     which, count = np.unique(kind[inside], return_counts=True)
     return {
         str(event_types["name"][one]): number / len(starts)
