@@ -65,6 +65,11 @@ class FunctionLines(Frozen, frozen=True):
         """Return the lines; None where not one of them is known."""
         return self if (self.line >= 0).any() else None
 
+    def spans(self, chosen: NDArray[np.bool_]) -> Spans:
+        """Return when any of some runs lasts, which are chosen by row."""
+        starts = self.start_ps[chosen]
+        return Spans.from_events(starts, self.end_ps[chosen] - starts)
+
     def chosen_rows(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> FunctionLines:
         """Return some runs, by place or by flag."""
         return FunctionLines(

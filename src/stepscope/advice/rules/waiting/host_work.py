@@ -193,7 +193,7 @@ def _wait_is_for(processes: WorkerProcesses, waits: Asleep) -> bool:
     """
     if processes.time is None:
         return waits.workers is not None
-    return processes.work and (waits.workers is not None or not waits.works)
+    return processes.are_working and (waits.workers is not None or not waits.works)
 
 
 def _named_parts(

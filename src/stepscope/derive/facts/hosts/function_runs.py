@@ -12,7 +12,12 @@ from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.own_lines import LineRuns, around_most
-from stepscope.derive.facts.hosts.ran_ops import RanOps, SampledTime, ran_ops, rows_of
+from stepscope.derive.facts.hosts.ran_ops import (
+    RanOps,
+    SampledTime,
+    ran_ops,
+    rows_of_threads,
+)
 from stepscope.derive.facts.replaying.edits import Quiet
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
@@ -421,12 +426,10 @@ def function_runs(
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
     """Return the functions of the hosts without devices of which any were recorded."""
-    accounted = next((one for one in account.devices if one.device is None), None)
+    accounted = next((it for it in account.devices if it.device is None), None)
     if accounted is None:
         return None
-    measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = Spans.from_events(starts, ends - starts)
+    judged = windows.judged
     driving = host_states.classes.threads
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pooled = host_states.classes.host_compute
@@ -436,6 +439,15 @@ def function_runs(
     if not own.intersection(np.unique(function_frames.track).tolist()):
         own = every
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    events = present(trace.table("events"))
+    rows = rows_of_threads(host_states, [*host_states.threads])
+    rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
+    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    program = None
+    if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
+        places = places_of(present(trace.table("tracks")))
+        tracks = naming.function_tracks[:1]
+        program = next((core_time.threads.get(places[it]) for it in tracks), None)
     return FunctionRuns(
         host=trace.host,
         frames=function_frames,
@@ -443,39 +455,14 @@ def function_runs(
         tracks=tuple(own),
         inside=judged - accounted.between,
         working=(accounted.idle["host_compute"] & judged) - accounted.between,
-        starts_ps=starts,
-        ends_ps=ends,
+        starts_ps=ints(windows.measured, "start_ps"),
+        ends_ps=ints(windows.measured, "end_ps"),
         threads=tuple(threads),
         called=ran_ops(trace, host_states, threads, judged),
         ran=ran_ops(trace, host_states, driving.tracks(), judged),
         exchanging=accounted.idle["peer"],
-        collecting=_collections(trace, host_states),
-        awake=_awake(trace, naming, core_time),
+        collecting=Spans.from_events(start, dur),
+        awake=None if program is None else program.awake,
         lines=lines,
         pooled=Spans.empty() if isinstance(pooled, Unavailable) else pooled,
-    )
-
-
-def _awake(
-    trace: TraceData, named: Naming | Unavailable, clocks: CoreTime | Unavailable
-) -> Spans | None:
-    """Return when the program's own thread wanted a core, where its clocks tell."""
-    if (
-        isinstance(named, Unavailable)
-        or isinstance(clocks, Unavailable)
-        or not named.function_tracks
-    ):
-        return None
-    places = places_of(present(trace.table("tracks")))
-    own = clocks.threads.get(places[named.function_tracks[0]])
-    return None if own is None else own.awake
-
-
-def _collections(trace: TraceData, states: HostStates) -> Spans:
-    """Return when any thread that is asked what it does collected garbage."""
-    events = present(trace.table("events"))
-    rows = rows_of(states, [*states.threads])
-    rows = rows[states.classes.code[rows] == HostCode.GARBAGE]
-    return Spans.from_events(
-        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
