@@ -128,7 +128,7 @@ class Profiler:
         run = self._end_recording()
         if save_path is None:
             return run
-        path = _file_of_run(run)
+        path = _recorded_file(run)
         target = Path(save_path)
         if not target.suffix or target.is_dir():
             name = self.profile_name or run.run
@@ -281,7 +281,7 @@ class Profiler:
     def _read_profile(self) -> ProfileWithTools:
         """Return the newest recording, read once."""
         if self._opened is None:
-            path = _file_of_run(self._end_recording())
+            path = _recorded_file(self._end_recording())
             from stepscope.session import open_profile  # noqa: PLC0415 - reads tables
 
             self._opened = open_profile(path)
@@ -315,7 +315,7 @@ def _warn_unread(argument: str) -> None:
     )
 
 
-def _file_of_run(run: Run) -> Path:
+def _recorded_file(run: Run) -> Path:
     """Return the file of a run.
 
     Raises:

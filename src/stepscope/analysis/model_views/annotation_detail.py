@@ -138,7 +138,7 @@ def _label_inside(host: AnnotatedHost, name: str) -> NDArray[np.bool_]:
 
     The last value is of row -1, no call.
     """
-    label = np.where(host.calls.named(name) & host.chosen, 0, -1).astype(np.int32)
+    label = np.where(host.calls.calls_named(name) & host.chosen, 0, -1).astype(np.int32)
     return np.append(inherit_labels(host.calls.parent, label) >= 0, False)
 
 
@@ -147,7 +147,7 @@ def _calls_of_host(
 ) -> pl.DataFrame:
     """Return the calls of one name; `row` is the call's own, times are in ps."""
     calls = host.calls
-    rows = np.flatnonzero(calls.named(name) & host.chosen)
+    rows = np.flatnonzero(calls.calls_named(name) & host.chosen)
     events = present(profile.table(host.host, "events"))
     threads = present(profile.table(host.host, "tracks"))["name"]
     number: dict[int, int] = {}

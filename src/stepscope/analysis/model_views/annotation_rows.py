@@ -187,9 +187,9 @@ def annotation_rows(
     per_step = PS_PER_US * max(step_count, 1)
     unknown = pl.Series([None] * count, dtype=pl.Float64)
     columns = {
-        **shown.tree.columns(_COLUMNS, () if launched else ("device_ps",)),
+        **shown.tree.metric_columns(_COLUMNS, () if launched else ("device_ps",)),
         "library": pl.Series(library),
-        "percent": shown.tree.percent(),
+        "percent": shown.tree.percent_of_time(),
         "device_busy_us": pl.Series(busy_ps) / PS_PER_US
         if launched and busy
         else unknown,

@@ -58,7 +58,7 @@ def why_nothing(
 
 def _why_no_side(work: ModelWork, side: Side, *, everything: bool) -> Unavailable:
     """Return why nothing is known of a side, in all of it or in some steps."""
-    recorded, in_steps = work.side(side)
+    recorded, in_steps = work.runs_and_steps(side)
     if isinstance(recorded, Unavailable):
         return recorded
     if not everything and isinstance(in_steps, Unavailable):
@@ -106,7 +106,9 @@ def missing_of_trees(
                 continue
             metric = _DECIDED_BY.get(column)
             # Where a threshold of what is not known leaves no node, there is no null.
-            unknown = metric and not trees[view].values(metric, total=False).any()
+            unknown = (
+                metric and not trees[view].metric_values(metric, total=False).any()
+            )
             if frame[column].null_count() or unknown:
                 not_here = (
                     described and column == "parameters" and view in {"scope", "op"}
@@ -117,7 +119,7 @@ def missing_of_trees(
         table["trainable"].null_count() for table in described
     ):
         missing.append(_WHY["maybe_trained"].for_field("scope.parameters[trainable]"))
-    if not trees["code"].values("spent_ps", total=False).any():
+    if not trees["code"].metric_values("spent_ps", total=False).any():
         missing.append(no_time)
     if NO_SOURCE in frames["code"]["name"].to_list():
         missing.append(_WHY["no_lines"].for_field("code"))

@@ -79,7 +79,7 @@ class Tree(Frozen, frozen=True):
     total: NDArray[np.int64]
     by_clock: bool = False
 
-    def values(self, metric: str, *, total: bool) -> NDArray[np.int64]:
+    def metric_values(self, metric: str, *, total: bool) -> NDArray[np.int64]:
         """Return one metric of all nodes; `spent_ps` is time on hosts and devices."""
         costs = self.total if total else self.own
         if metric == "spent_ps":
@@ -92,7 +92,7 @@ class Tree(Frozen, frozen=True):
         values: NDArray[np.int64] = costs[:, METRICS.index(metric)]
         return values
 
-    def columns(
+    def metric_columns(
         self, declared: Mapping[str, tuple[str, bool]], unknown: Collection[str] = ()
     ) -> dict[str, pl.Series]:
         """Return columns by node; times are in µs.
@@ -103,10 +103,10 @@ class Tree(Frozen, frozen=True):
         """
         columns = {}
         for column, (metric, total) in declared.items():
-            values = pl.Series(self.values(metric, total=total))
+            values = pl.Series(self.metric_values(metric, total=total))
             known = np.full(len(values), metric not in unknown)
             if f"has_{metric}" in METRICS:
-                known = self.values(f"has_{metric}", total=total) > 0
+                known = self.metric_values(f"has_{metric}", total=total) > 0
             if column.endswith("_us"):
                 values = values / PS_PER_US
             columns[column] = pl.select(
@@ -114,10 +114,10 @@ class Tree(Frozen, frozen=True):
             ).to_series()
         return columns
 
-    def percent(self) -> pl.Series:
+    def percent_of_time(self) -> pl.Series:
         """Return by node its share of all time; null where there is none."""
-        spent = pl.Series("spent", self.values("spent_ps", total=True))
-        everything = int(self.values("spent_ps", total=False).sum())
+        spent = pl.Series("spent", self.metric_values("spent_ps", total=True))
+        everything = int(self.metric_values("spent_ps", total=False).sum())
         percent = share(pl.col("spent"), everything)
         return spent.to_frame().with_columns(percent=percent)["percent"]
 
@@ -318,9 +318,9 @@ def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
         reached = np.ones(len(tree.name), np.bool_)
         for option, (metric, unit) in _THRESHOLDS.items():
             least = getattr(settings, option) * unit
-            reached &= tree.values(metric, total=True) >= least
+            reached &= tree.metric_values(metric, total=True) >= least
         if settings.show_trainable_variables:
-            reached |= tree.values("parameters", total=True) > 0
+            reached |= tree.metric_values("parameters", total=True) > 0
         return reached & wanted
 
     if settings.account_displayed_op_only:
@@ -374,7 +374,7 @@ def _ordered_nodes(
         children.setdefault(parent, []).append(node)
     values = [0] * len(tree.name)
     if order_by in _ORDERS:
-        values = tree.values(_ORDERS[order_by], total=True).tolist()
+        values = tree.metric_values(_ORDERS[order_by], total=True).tolist()
 
     def shown_below(nodes: list[int], parent: int) -> list[tuple[int, int]]:
         """Return the shown ones, and those beneath each hidden one; last ones first."""

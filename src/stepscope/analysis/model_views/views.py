@@ -184,7 +184,7 @@ def analyse(
         name: _rows_of_tree(tree, settings, unknown) for name, tree in trees.items()
     }
     spent, with_flops = (
-        int(trees["code"].values(metric, total=False).sum())
+        int(trees["code"].metric_values(metric, total=False).sum())
         for metric in ("spent_ps", "known_ps")
     )
     source = source_view(profile, chosen.rows, settings)
@@ -247,9 +247,9 @@ def _grow_trees(
 
 def _rows_of_tree(tree: Tree, settings: Settings, unknown: set[str]) -> pl.DataFrame:
     shown = show_nodes(tree, settings)
-    columns = shown.tree.columns(_COLUMNS, unknown)
+    columns = shown.tree.metric_columns(_COLUMNS, unknown)
     spent, known = (
-        pl.Series(name, shown.tree.values(name, total=True))
+        pl.Series(name, shown.tree.metric_values(name, total=True))
         for name in ("spent_ps", "known_ps")
     )
     shares = pl.select(
@@ -257,7 +257,7 @@ def _rows_of_tree(tree: Tree, settings: Settings, unknown: set[str]) -> pl.DataF
     )
     columns |= {
         "type": pl.Series(tree.type, dtype=pl.String),
-        "percent": shown.tree.percent(),
+        "percent": shown.tree.percent_of_time(),
         "flops_known_percent": shares.to_series(),
     }
     return shown.select_columns(columns, VIEW_ROWS, settings.select, SELECTABLE)

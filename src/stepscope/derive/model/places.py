@@ -28,7 +28,7 @@ class Places(Frozen, frozen=True):
     key: NDArray[np.int32]
 
 
-def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
+def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
     """Unite items with equal keys inside equal parents.
 
     Args:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.model.places import Places, chained, label_inside
+from stepscope.derive.model.places import Places, label_inside, unite_places
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import held
 
@@ -109,6 +109,6 @@ def _event_places(
     distinct = texts.drop_nulls().unique(maintain_order=True)
     place = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
     of_type = np.array([place.get(text, -1) for text in texts.to_list()], np.int32)
-    places = chained(around, of_type[types[rows]])
+    places = unite_places(around, of_type[types[rows]])
     node = np.append(places.node, np.int32(-1))[label]
     return EventPlaces(node, places, distinct)

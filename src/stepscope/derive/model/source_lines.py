@@ -233,7 +233,7 @@ def line_times(
     np.add.at(device, at, spent)
     exact = np.flatnonzero(found.device_line >= 0)
     np.add.at(total_device, found.device_line[exact], spent[exact])
-    launched = _launched(functions, found.device_function, spent)
+    launched = _launched_device_ps(functions, found.device_function, spent)
     outer = np.flatnonzero(functions.outermost)
     np.add.at(total_device, functions.line[outer], launched[outer])
     # What no line names has no callees to tell apart.
@@ -406,7 +406,7 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
     return found
 
 
-def _launched(
+def _launched_device_ps(
     functions: Runs, around: NDArray[np.int32], spent: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return by run of a function the device time launched in it and its callees."""

@@ -21,7 +21,7 @@ from stepscope.derive.model.charges import (
     merged_charges,
     parameter_charges,
 )
-from stepscope.derive.model.places import Places, chained, inherit_labels
+from stepscope.derive.model.places import Places, inherit_labels, unite_places
 from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
@@ -99,7 +99,7 @@ class ModelWork(Frozen, frozen=True):
     parameters: pl.DataFrame | Unavailable
     groupings: dict[View, Grouping]
 
-    def side(self, side: Side) -> tuple[object, object]:
+    def runs_and_steps(self, side: Side) -> tuple[object, object]:
         """Return what ran on a side and in which steps, or why it is not known."""
         if side == "host":
             return self.host, self.windows
@@ -109,7 +109,7 @@ class ModelWork(Frozen, frozen=True):
         """Return True where it is known what a side ran (in those steps)."""
         ran = self.host if side == "host" else self.device
         recorded = not isinstance(ran, Unavailable | None) and len(ran.op) > 0
-        _, in_steps = self.side(side)
+        _, in_steps = self.runs_and_steps(side)
         return recorded and (steps is None or not isinstance(in_steps, Unavailable))
 
 
@@ -331,7 +331,7 @@ def _group_by_call(
     allocation_event: NDArray[np.int32],
 ) -> Grouping:
     """Place each op beneath the op that called it."""
-    places = chained(costs.parent, host.op)
+    places = unite_places(costs.parent, host.op)
     of_event = np.full(len(nesting.parent), -1, np.int32)
     if len(host.event):
         of_event[host.event] = places.node
