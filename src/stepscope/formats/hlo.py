@@ -168,6 +168,18 @@ class _Resolver:
             line = found_line or 0
         products = self._products_of(raw)
         deciding = products or (raw,)
+        elements = [
+            _ELEMENTS[element]
+            for raw in deciding
+            for operand in raw.operands
+            if (element := self._elements.get(operand, 0)) in _ELEMENTS
+        ]
+        # Of equal widths a floating type says more than an index or a mask.
+        widest, _ = max(
+            elements,
+            key=lambda it: (it[1], it[0][0] in "fbc", it[0]),
+            default=(None, 0),
+        )
         return HloInstruction(
             name=raw.name,
             opcode=raw.opcode,
@@ -175,7 +187,7 @@ class _Resolver:
             op_type=op_type or None,
             source_file=file or None,
             source_line=line or None if file else None,
-            operand_type=self._widest(deciding),
+            operand_type=widest,
             custom_call=raw.custom_call or None,
             matmul=bool(products),
             shape=raw.shape,
@@ -205,18 +217,6 @@ class _Resolver:
                 found.extend(self._inside(called, depth + 1))
         self._products[computation] = tuple(found)
         return self._products[computation]
-
-    def _widest(self, raws: Sequence[_Raw]) -> str | None:
-        elements = [
-            _ELEMENTS[element]
-            for raw in raws
-            for operand in raw.operands
-            if (element := self._elements.get(operand, 0)) in _ELEMENTS
-        ]
-        if not elements:
-            return None
-        # Of equal widths a floating type says more than an index or a mask.
-        return max(elements, key=lambda it: (it[1], it[0][0] in "fbc", it[0]))[0]
 
 
 def _multiplies(raw: _Raw) -> bool:

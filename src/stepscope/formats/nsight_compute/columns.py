@@ -21,7 +21,6 @@ from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from re import Pattern
 
     from stepscope.formats.nsight_compute.launches import Launch, Measured
 
@@ -254,7 +253,11 @@ def metrics(measured: Measured) -> pl.DataFrame:
     whole = {name for name, dtype in schema.items() if dtype.is_integer()}
     for row in rows:
         for name in whole & row.keys():
-            row[name] = _whole(row[name])
+            # A count as a whole number; None where it cannot be one.
+            value = row[name]
+            row[name] = None
+            if isinstance(value, (int, float)) and -_END < value < _END:
+                row[name] = round(value)
     return pl.DataFrame(
         [{name: row.get(name) for name in schema} for row in rows], schema=schema
     )
@@ -379,25 +382,13 @@ _DRAM: Final = {
 def _stall(values: _Values) -> dict[str, object]:
     """Return the longest wait of warps, and its share in all their cycles."""
     for pattern in WARP_STALLS:
-        waits = _matching(pattern, values)
+        waits = {}
+        for name, value in values.items():
+            if match := pattern.match(name):
+                waits[match[1]] = value
         whole = next((values[it] for it in WARP_CYCLES if it in values), None)
         if len(waits) < _FEWEST_STALLS or not whole or whole < 0:
             continue
         reason, cycles = max(waits.items(), key=lambda it: (it[1], it[0]))
         return {"stall_reason": reason, "stall_percent": 100 * cycles / whole}
     return {}
-
-
-def _matching(pattern: Pattern[str], values: _Values) -> _Values:
-    found = {}
-    for name, value in values.items():
-        if match := pattern.match(name):
-            found[match[1]] = value
-    return found
-
-
-def _whole(value: object) -> int | None:
-    """Return a count as a whole number; None where it cannot be one."""
-    if not isinstance(value, (int, float)) or not -_END < value < _END:
-        return None
-    return round(value)

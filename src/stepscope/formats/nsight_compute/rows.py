@@ -86,7 +86,12 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     rows_of: list[tuple[_Form, list[str]]] = []
     other: list[str] = []
     header_is_whole = False
-    for form, row in _logical_rows(_decoded(content).split("\n"), refused):
+    # The text; PowerShell writes UTF-16 where output goes into a file.
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        decoded = content.decode("utf-16", "replace")
+    else:
+        decoded = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    for form, row in _logical_rows(decoded.split("\n"), refused):
         if form is None:
             other.append(row)
         elif HEADER.match(row):
@@ -130,13 +135,6 @@ class _Form(Frozen, frozen=True):
         number = re.compile(rf"{quote}\d*{quote}{delimiter}")
         anything = re.compile(rf'"[^"]*"{delimiter}') if quote else number
         return cls(delimiter, anything, number)
-
-
-def _decoded(content: bytes) -> str:
-    """Return the text; PowerShell writes UTF-16 where output goes into a file."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", "replace")
-    return content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
 def _logical_rows(

@@ -75,20 +75,16 @@ def export_report(path: Path, limit_bytes: int) -> Export:
         )
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
         database = Path(folder, "report.sqlite")
-        _export(tool, path, database)
+        report = str(path.resolve())
+        output_of(
+            [tool, "export", "--type=sqlite", f"--output={database}", report],
+            path,
+            product="Nsight Systems",
+            longest_s=_LONGEST_S,
+            by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
+            made=database,
+        )
         return msgspec.structs.replace(read_export(database, limit_bytes), path=path)
-
-
-def _export(tool: str, path: Path, database: Path) -> None:
-    report = str(path.resolve())
-    output_of(
-        [tool, "export", "--type=sqlite", f"--output={database}", report],
-        path,
-        product="Nsight Systems",
-        longest_s=_LONGEST_S,
-        by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
-        made=database,
-    )
 
 
 def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:

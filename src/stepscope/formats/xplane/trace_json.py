@@ -24,7 +24,7 @@ from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from stepscope.rundir import HostFiles
@@ -181,9 +181,19 @@ def _message(host: str, events: list[ViewerEvent]) -> bytes:
         for it in events
         if it.ph == "X" and it.ts is not None and abs(it.ts) < _NOT_A_TIME_US
     ]
-    begin = _begin(timed)
+    times = [it.ts or 0.0 for it in timed]
+    begin = min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
     shown = [it for it in timed if _is_near(it, begin)]
-    names = _names(events)
+    # Process, and thread or None → its name.
+    names: dict[tuple[int, int | None], str] = {}
+    for one in events:
+        given = (one.args or {}).get("name")
+        if one.ph != "M" or given is None:
+            continue
+        if one.name == "process_name":
+            names[one.pid, None] = str(given)
+        elif one.name == "thread_name":
+            names[one.pid, one.tid] = str(given)
     lines: dict[tuple[int, int], LineBuilder] = {}
     # A device of which nothing was recorded is named, and has no event.
     planes: dict[int, PlaneBuilder] = {
@@ -200,7 +210,12 @@ def _message(host: str, events: list[ViewerEvent]) -> bytes:
         line = lines.get((one.pid, one.tid))
         if line is None:
             name = names.get((one.pid, one.tid), "")
-            line = lines[one.pid, one.tid] = plane.line(_line_id(one.tid), name=name)
+            line = lines[one.pid, one.tid] = plane.line(
+                one.tid - 2 * _NEGATIVE
+                if _NEGATIVE <= one.tid < 2 * _NEGATIVE
+                else one.tid,
+                name=name,
+            )
         values = dict(one.args or {})
         long_name = str(values.pop(_LONG_NAME, ""))
         key = (one.pid, one.name, long_name)
@@ -237,33 +252,10 @@ def _say_what_is_missing(
             space.warning(f"dropped {count} events: {what}")
 
 
-def _names(events: Iterable[ViewerEvent]) -> dict[tuple[int, int | None], str]:
-    """Process, and thread or None → its name."""
-    found: dict[tuple[int, int | None], str] = {}
-    for one in events:
-        given = (one.args or {}).get("name")
-        if one.ph != "M" or given is None:
-            continue
-        if one.name == "process_name":
-            found[one.pid, None] = str(given)
-        elif one.name == "thread_name":
-            found[one.pid, one.tid] = str(given)
-    return found
-
-
-def _begin(timed: Iterable[ViewerEvent]) -> float:
-    times = [it.ts or 0.0 for it in timed]
-    return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
-
-
 def _is_near(event: ViewerEvent, begin_us: float) -> bool:
     """Return whether an event lasts, and lies from the begin, as long as one can."""
     longest = _NOT_OF_A_RECORDING_US
     return 0 <= event.dur < longest and abs((event.ts or 0.0) - begin_us) < longest
-
-
-def _line_id(thread: int) -> int:
-    return thread - 2 * _NEGATIVE if _NEGATIVE <= thread < 2 * _NEGATIVE else thread
 
 
 def _value(name: str, value: Any) -> Value:

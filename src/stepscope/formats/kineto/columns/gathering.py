@@ -124,7 +124,15 @@ class _Gathering:
 
     def add(self, batch: Batch) -> None:
         """Append the events of a batch."""
-        self._note_damage(batch)
+        self._lenient += batch.lenient
+        if batch.cut_at is not None:
+            self._cut_at = batch.cut_at
+        for beginning in batch.too_large:
+            self._count(f"of more than {LARGEST_EVENT:,} bytes", beginning)
+        for place, beginning in batch.refused:
+            if self._bad_place is None:
+                self._bad_place = place
+            self._count("not readable as an event", beginning)
         self._decimals |= batch.decimals
         events = batch.events
         kind = self._classes(events)
@@ -132,7 +140,14 @@ class _Gathering:
         self._add_names(events, np.flatnonzero(kind == EventClass.NAME))
         self._add_links(batch, np.flatnonzero(kind == EventClass.LINK))
         start = batch.start_ns[rows]
-        dur = self._durations(events, rows, kind)
+        ranges = np.ones(len(rows), np.bool_)
+        ranges[kind[rows] == EventClass.MEMORY] = False
+        ranges[kind[rows] == EventClass.INSTANT] = False
+        for at in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
+            ranges[at] = events[rows[at]].ph == "X"
+        dur = np.zeros(len(rows), np.int64)
+        given = [events[row].dur for row in rows[ranges].tolist()]
+        dur[ranges] = Microseconds.of(given).nanoseconds()
         good = (start != IMPOSSIBLE) & (dur >= 0)
         if not good.all():
             self._refuse(events, rows[~good], start[~good], dur[~good])
@@ -226,17 +241,6 @@ class _Gathering:
             frame=_stacked(self._frames, name, schema),
         )
 
-    def _note_damage(self, batch: Batch) -> None:
-        self._lenient += batch.lenient
-        if batch.cut_at is not None:
-            self._cut_at = batch.cut_at
-        for beginning in batch.too_large:
-            self._count(f"of more than {LARGEST_EVENT:,} bytes", beginning)
-        for place, beginning in batch.refused:
-            if self._bad_place is None:
-                self._bad_place = place
-            self._count("not readable as an event", beginning)
-
     def _classes(self, events: Sequence[AnyEvent]) -> NDArray[np.uint8]:
         """Return what each event is; decided once per distinct phase and category."""
         phase = self._phases.numbers([it.ph for it in events])
@@ -266,22 +270,6 @@ class _Gathering:
             elif whole_number(event.pid) is None:
                 kind[row] = EventClass.RECORDING
         return kind
-
-    def _durations(
-        self,
-        events: Sequence[AnyEvent],
-        rows: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-    ) -> NDArray[np.int64]:
-        ranges = np.ones(len(rows), np.bool_)
-        ranges[kind[rows] == EventClass.MEMORY] = False
-        ranges[kind[rows] == EventClass.INSTANT] = False
-        for at in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
-            ranges[at] = events[rows[at]].ph == "X"
-        found = np.zeros(len(rows), np.int64)
-        given = [events[row].dur for row in rows[ranges].tolist()]
-        found[ranges] = Microseconds.of(given).nanoseconds()
-        return found
 
     def _refuse(
         self,

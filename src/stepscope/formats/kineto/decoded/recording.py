@@ -94,7 +94,15 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     calls, activities = columns.calls, columns.activity
     by_id, called_again = _by_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
-    call = _call_of(activities.frame, calls.frame)
+    # By activity the last call with its correlation id, -1 for none.
+    present = np.flatnonzero(held(calls.frame["correlation"]))
+    call = np.full(activities.frame.height, -1, np.int64)
+    asked = np.flatnonzero(held(activities.frame["correlation"]))
+    at = last_with_id(
+        filled(calls.frame["correlation"], 0)[present],
+        filled(activities.frame["correlation"], 0)[asked],
+    )
+    call[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
     launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
     own, ran_again = _by_id(ops, activities.frame)
     return OpLinks(
@@ -153,19 +161,6 @@ def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]
     at = last_with_id(ops.external[known], wanted[asked])
     found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
     return found, int(np.count_nonzero(same & (wanted >= 0)))
-
-
-def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]:
-    """Return by activity the last call with its correlation id, -1 for none."""
-    present = np.flatnonzero(held(calls["correlation"]))
-    found = np.full(activities.height, -1, np.int64)
-    asked = np.flatnonzero(held(activities["correlation"]))
-    at = last_with_id(
-        filled(calls["correlation"], 0)[present],
-        filled(activities["correlation"], 0)[asked],
-    )
-    found[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
-    return found
 
 
 def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:

@@ -99,7 +99,15 @@ class _Placing:
         self._track = np.full(len(self._events.kind), -1, np.int32)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._found: list[tuple[tuple[int, ...], Track]] = []
-        self._main = self._main_process()
+        # The process with most events on threads.
+        kind = self._events.kind
+        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
+        counts = np.bincount(
+            self._events.process[rows], minlength=len(self._columns.processes)
+        )
+        most: list[int] = np.argsort(-counts, kind="stable").tolist()
+        known = (self._pids[number] for number in most if counts[number])
+        self._main = next((pid for pid in known if pid), None)
         self._shown = {
             (self._pids[process], self._tids[thread]): name
             for (process, thread), name in columns.thread_names.items()
@@ -137,7 +145,12 @@ class _Placing:
         place = what.place
         if not len(place):
             return
-        device = self._or_process(what.frame["device"], place)
+        # The device: in older files the process number is its ordinal.
+        device: NDArray[np.int64] = filled(what.frame["device"], -1)
+        missing = absent(what.frame["device"])
+        if missing.any():
+            pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
+            device = np.where(missing, pids[self._events.process[place]], device)
         stream = self._or_thread(what.frame["stream"], place)
         usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
         kind = self._events.kind[place]
@@ -150,9 +163,35 @@ class _Placing:
             rows, of_kind = place[chosen], kind[chosen]
             apart = of_kind == EventClass.SYNC
             counters = of_kind == EventClass.COUNTERS
-            self._stream(rows[~apart & ~counters], of_device, of_stream)
+            self._put(
+                rows[~apart & ~counters],
+                (EventClass.KERNEL, of_device, of_stream),
+                (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
+                Track(
+                    plane=_device_plane(of_device),
+                    name=self._stream_name(of_device, of_stream),
+                    kind="stream",
+                    derived=None,
+                    device=of_device,
+                    process=None,
+                    id=of_stream,
+                ),
+            )
             self._sync(rows[apart], of_device, of_stream)
-            self._counters(rows[counters], of_device)
+            self._put(
+                rows[counters],
+                (EventClass.COUNTERS, of_device),
+                (_SECTIONS.index("device"), of_device, 2),
+                Track(
+                    plane=_device_plane(of_device),
+                    name="counters of kernels",
+                    kind="counters",
+                    derived=None,
+                    device=of_device,
+                    process=None,
+                    id=0,
+                ),
+            )
 
     def annotations(self) -> None:
         """Spans of annotations on streams, which repeat time."""
@@ -219,22 +258,6 @@ class _Placing:
             main_process=self._main,
         )
 
-    def _stream(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
-        self._put(
-            rows,
-            (EventClass.KERNEL, device, stream),
-            (_SECTIONS.index("device"), device, 0, stream, 0),
-            Track(
-                plane=_device_plane(device),
-                name=self._stream_name(device, stream),
-                kind="stream",
-                derived=None,
-                device=device,
-                process=None,
-                id=stream,
-            ),
-        )
-
     def _sync(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
         whole = stream in NO_STREAM
         self._put(
@@ -254,35 +277,8 @@ class _Placing:
             ),
         )
 
-    def _counters(self, rows: NDArray[np.int64], device: int) -> None:
-        self._put(
-            rows,
-            (EventClass.COUNTERS, device),
-            (_SECTIONS.index("device"), device, 2),
-            Track(
-                plane=_device_plane(device),
-                name="counters of kernels",
-                kind="counters",
-                derived=None,
-                device=device,
-                process=None,
-                id=0,
-            ),
-        )
-
     def _stream_name(self, device: int, stream: int) -> str:
         return self._shown.get((device, stream), f"stream {stream}")
-
-    def _main_process(self) -> int | None:
-        """Return the process with most events on threads."""
-        kind = self._events.kind
-        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
-        counts = np.bincount(
-            self._events.process[rows], minlength=len(self._columns.processes)
-        )
-        most: list[int] = np.argsort(-counts, kind="stable").tolist()
-        known = (self._pids[number] for number in most if counts[number])
-        return next((pid for pid in known if pid), None)
 
     def _pairs(
         self, rows: NDArray[np.int64]
@@ -293,17 +289,6 @@ class _Placing:
         pair += self._events.thread[rows]
         for number, at in _groups(pair):
             yield number // width, number % width, at
-
-    def _or_process(
-        self, device: pl.Series, place: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the device: in older files the process number is its ordinal."""
-        found: NDArray[np.int64] = filled(device, -1)
-        missing = absent(device)
-        if not missing.any():
-            return found
-        pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
-        return np.where(missing, pids[self._events.process[place]], found)
 
     def _or_thread(
         self, stream: pl.Series, place: NDArray[np.int64]

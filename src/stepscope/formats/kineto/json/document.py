@@ -131,10 +131,19 @@ def document_of(
     except LENIENT_ERRORS as error:
         return _broken(data, name, start, opening=opening, why=str(error))
     events = fields.pop("traceEvents", None)
-    _check_sizes(fields, name)
+    for field, raw in fields.items():
+        size = memoryview(raw).nbytes
+        if size > _NEAR_AN_END:
+            raise BadInput.at(
+                name,
+                f"the field {shortened(field, 80)!r} has {size:,} bytes, and at most "
+                f"{_NEAR_AN_END:,} are read",
+                _EXPORT_AGAIN,
+            )
     if events is None:
         raise BadInput.at(name, "holds no traceEvents", _EXPORT_AGAIN)
-    begin = _place(events, data)
+    part = np.frombuffer(memoryview(events), np.uint8)
+    begin = int(part.ctypes.data - data.ctypes.data)
     length = memoryview(events).nbytes
     if bytes(view[begin : begin + 1]) != b"[":
         raise Malformed.at_offset(name, begin, "traceEvents is no list", _EXPORT_AGAIN)
@@ -146,18 +155,6 @@ def document_of(
         end=begin + length - 1,
         cut_at=len(data) if damaged else None,
     )
-
-
-def _check_sizes(fields: dict[str, Raw], name: str) -> None:
-    for field, raw in fields.items():
-        size = memoryview(raw).nbytes
-        if size > _NEAR_AN_END:
-            raise BadInput.at(
-                name,
-                f"the field {shortened(field, 80)!r} has {size:,} bytes, and at most "
-                f"{_NEAR_AN_END:,} are read",
-                _EXPORT_AGAIN,
-            )
 
 
 def _usual(
@@ -201,11 +198,6 @@ def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
     if opening == b"[":
         return {"traceEvents": msgspec.json.decode(part, type=Raw)}
     return msgspec.json.decode(part, type=dict[str, Raw])
-
-
-def _place(raw: Raw, data: NDArray[np.uint8]) -> int:
-    part = np.frombuffer(memoryview(raw), np.uint8)
-    return int(part.ctypes.data - data.ctypes.data)
 
 
 def _broken(

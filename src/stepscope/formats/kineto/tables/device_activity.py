@@ -84,7 +84,13 @@ def collect_activity(recording: Recording) -> Activity:
     """Everything that ran on the devices of a file, in the order of `events`."""
     given = recording.columns.activity
     if not len(given.place):
-        return _nothing()
+        return Activity(
+            frame=pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes()),
+            geometries=pl.DataFrame(schema=GEOMETRIES.dtypes()),
+            refused={},
+            undirected=0,
+            unmatched=0,
+        )
     row = recording.timeline.row[given.place]
     kind, undirected = _kinds(recording)
     entries = np.flatnonzero((row >= 0) & (kind != _NONE))
@@ -111,16 +117,6 @@ def collect_activity(recording: Recording) -> Activity:
         refused=refused,
         undirected=undirected,
         unmatched=int(np.count_nonzero(call < 0)),
-    )
-
-
-def _nothing() -> Activity:
-    return Activity(
-        frame=pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes()),
-        geometries=pl.DataFrame(schema=GEOMETRIES.dtypes()),
-        refused={},
-        undirected=0,
-        unmatched=0,
     )
 
 
@@ -173,6 +169,9 @@ def _frame(
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
     op, shape = _op_handles(recording, entries)
+    # The bytes of copies; a negative number is unknown.
+    frame = arguments["bytes"].alias("bytes").to_frame()
+    known = pl.when(pl.col("bytes") >= 0).then("bytes")
     given: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
         "track": track,
@@ -187,18 +186,11 @@ def _frame(
         "correlation": arguments["correlation"],
         "process": _processes(recording, entries),
         "geometry": nullable("geometry", geometry, geometry >= 0),
-        "bytes": _sizes(arguments["bytes"]),
+        "bytes": frame.select(known.alias("bytes")).to_series(),
         "op": nullable("op", op, op >= 0),
         "shape": nullable("shape", shape, shape >= 0),
     }
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
-
-
-def _sizes(size: pl.Series) -> pl.Series:
-    """Return the bytes of copies; a negative number is unknown."""
-    frame = size.alias("bytes").to_frame()
-    known = pl.when(pl.col("bytes") >= 0).then("bytes")
-    return frame.select(known.alias("bytes")).to_series()
 
 
 def _processes(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:

@@ -258,7 +258,19 @@ class _Collecting:
 
     def result(self) -> Arguments:
         """Return the table and its texts."""
-        self._replace_texts()
+        # Replace places in the table of texts by handles; each text is read once.
+        handle = np.array(
+            [
+                self._handle(
+                    str(it, "utf-8", "replace") if isinstance(it, bytes) else it
+                )
+                for it in self._texts
+            ],
+            np.int64,
+        )
+        for _, _, kind, value in self._parts:
+            if len(kind) and kind[0] == REF:
+                value[:] = handle[value]
         return Arguments(frame=self._frame(), strings=tuple(self._handles))
 
     def _frame(self) -> pl.DataFrame:
@@ -317,13 +329,6 @@ class _Collecting:
 
     def _handle(self, text: str) -> int:
         return self._handles[self._shortening.text(text)]
-
-    def _replace_texts(self) -> None:
-        """Replace places in the table of texts by handles; each text is read once."""
-        handle = np.array([self._handle(_text(it)) for it in self._texts], np.int64)
-        for _, _, kind, value in self._parts:
-            if len(kind) and kind[0] == REF:
-                value[:] = handle[value]
 
 
 def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw]]:
@@ -394,7 +399,3 @@ def _real(number: int) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
-
-
-def _text(text: str | bytes) -> str:
-    return text if isinstance(text, str) else text.decode("utf-8", "replace")

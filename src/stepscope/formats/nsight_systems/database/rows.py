@@ -227,7 +227,14 @@ def read_export(path: Path, limit_bytes: int) -> Export:
         if not any(
             it in whole or frames[it].height for it in _TIMELINE if it in frames
         ):
-            raise _without_timeline(path, damaged)
+            for reason in damaged.values():
+                raise BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
+            raise BadInput.at(
+                path,
+                "is an Nsight Systems database without a timeline: it has no table of "
+                "kernels, calls or ranges",
+                "Record with `nsys profile --trace=cuda,nvtx` and export again.",
+            )
         # Of the threads' names only those of threads with events are looked up.
         strings = _strings(connection, frames, damaged) if STRINGS in tables else {}
     return Export(
@@ -255,18 +262,6 @@ def _frames(
         if table in names
     }
     return {table: frame for table, frame in found.items() if frame is not None}
-
-
-def _without_timeline(path: Path, damaged: dict[str, str]) -> BadInput:
-    if damaged:
-        reason = next(iter(damaged.values()))
-        return BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
-    return BadInput.at(
-        path,
-        "is an Nsight Systems database without a timeline: it has no table of kernels, "
-        "calls or ranges",
-        "Record with `nsys profile --trace=cuda,nvtx` and export again.",
-    )
 
 
 def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
@@ -346,7 +341,10 @@ def _batches(
     )
     # An index may be damaged, or compute what its author wrote.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - declared names
-    room = _most_rows(connection)
+    # How many rows fit into the file: pages may be listed again and again.
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    room = int(pages * size // LEAST_ROW_BYTES)
     while True:
         rows: list[tuple[int | str | None, ...]] = []
         try:
@@ -360,13 +358,6 @@ def _batches(
         room -= len(rows)
         if room < 0:
             raise sqlite3.DataError("it seems to have more rows than the file has room")
-
-
-def _most_rows(connection: sqlite3.Connection) -> int:
-    """Return how many rows fit into the file: pages may be listed again and again."""
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    return int(pages * size // LEAST_ROW_BYTES)
 
 
 def _sql_types(dtype: pl.DataType) -> str:

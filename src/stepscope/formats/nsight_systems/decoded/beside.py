@@ -178,9 +178,17 @@ def beside(
         machines: Number of machines in the file.
     """
     refused: Counter[str] = Counter()
+    rows = pl.concat([export.frame(table) for table in OVERHEADS])
+    rows = timed(rows, _BACKWARD, refused)
     return Beside(
         syncs=_syncs(export, names, work, refused, machines=machines),
-        overheads=_overheads(export, names, refused),
+        overheads=rows.with_columns(
+            process=pl.lit(None, pl.Int64),
+            device=pl.lit(None, pl.Int32),
+            id=pl.lit(0, pl.Int64),
+            name=names.of_ids(rows["nameId"]),
+            said=pl.lit(Said.NEITHER.value, pl.UInt8),
+        ),
         refused=refused,
     )
 
@@ -223,15 +231,3 @@ def _syncs(
         device=pl.when(device.is_in(work["device"].unique().to_list())).then(device),
         id=pl.when(stream != NO_NUMBER).then(stream).fill_null(-1),
     ).filter(pl.col("device").is_not_null())
-
-
-def _overheads(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
-    rows = pl.concat([export.frame(table) for table in OVERHEADS])
-    rows = timed(rows, _BACKWARD, refused)
-    return rows.with_columns(
-        process=pl.lit(None, pl.Int64),
-        device=pl.lit(None, pl.Int32),
-        id=pl.lit(0, pl.Int64),
-        name=names.of_ids(rows["nameId"]),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
-    )

@@ -85,7 +85,17 @@ def cpu_samples(
         threads: Global ids of the threads.
         machines: Number of machines in the file.
     """
-    looks = _looks(export, threads)
+    # The looks at some threads, thread by thread in order.
+    rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
+    looks = (
+        rows.filter(
+            pl.col("globalTid").is_in(list(threads)),
+            # 36 years: twice a difference of two fits 64 bits.
+            pl.col("start").is_between(-(2**60), 2**60),
+        )
+        .unique("id", keep="first", maintain_order=True)
+        .sort("globalTid", "start", maintain_order=True)
+    )
     stacks = _stacks(export, names, looks)
     looks = looks.join(stacks.select("id").unique(), on="id", how="semi")
     period = _period(looks)
@@ -104,20 +114,6 @@ def cpu_samples(
             said=pl.lit(Said.NEITHER.value, pl.UInt8),
         ),
         hz=float(f"{PS_PER_S / PS_PER_NS / period:.3g}"),
-    )
-
-
-def _looks(export: Export, threads: Sequence[int]) -> pl.DataFrame:
-    """Return the looks at some threads, thread by thread in order."""
-    rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
-    return (
-        rows.filter(
-            pl.col("globalTid").is_in(list(threads)),
-            # 36 years: twice a difference of two fits 64 bits.
-            pl.col("start").is_between(-(2**60), 2**60),
-        )
-        .unique("id", keep="first", maintain_order=True)
-        .sort("globalTid", "start", maintain_order=True)
     )
 
 

@@ -55,7 +55,15 @@ def use_device_clock(
     if told is None:
         return 0
     rows, own_start, own_dur = told
-    by_device = _rows_by_device(space, tracks)
+    begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
+    lines: dict[str, list[int]] = {}
+    for track in tracks:
+        if track.role.device_type is not None:
+            lines.setdefault(track.role.group, []).extend(track.lines)
+    by_device = [
+        np.concatenate([np.arange(begins[it], ends[it], dtype=np.int64) for it in some])
+        for some in lines.values()
+    ]
     on_device = np.zeros(len(start), np.bool_)
     for some in by_device:
         on_device[some] = True
@@ -112,18 +120,6 @@ def _values(
     event = given.event[at]
     found[event], present[event] = number, is_number
     return found, present
-
-
-def _rows_by_device(space: XSpace, tracks: Sequence[Track]) -> list[NDArray[np.int64]]:
-    begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
-    lines: dict[str, list[int]] = {}
-    for track in tracks:
-        if track.role.device_type is not None:
-            lines.setdefault(track.role.group, []).extend(track.lines)
-    return [
-        np.concatenate([np.arange(begins[it], ends[it], dtype=np.int64) for it in some])
-        for some in lines.values()
-    ]
 
 
 def _move_between(

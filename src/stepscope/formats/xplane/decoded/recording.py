@@ -99,17 +99,14 @@ class Recording:
         self.strings: tuple[str, ...] = tuple(space.strings)
         self._shared_values: dict[str, Values | None] = {}
         if self.activity_tracks:
-            self._add_shown_texts()
-
-    def _add_shown_texts(self) -> None:
-        known = len(self.strings)
-        texts = self.texts()
-        tracks = [self.tracks[row] for row in self.activity_tracks]
-        add_shown_texts(texts, self.space, tracks, self.programs.values())
-        self.strings = tuple(texts.strings)
-        self._handles |= {
-            text: known + at for at, text in enumerate(self.strings[known:])
-        }
+            known = len(self.strings)
+            texts = self.texts()
+            tracks = [self.tracks[row] for row in self.activity_tracks]
+            add_shown_texts(texts, self.space, tracks, self.programs.values())
+            self.strings = tuple(texts.strings)
+            self._handles |= {
+                text: known + at for at, text in enumerate(self.strings[known:])
+            }
 
     def texts(self) -> Texts:
         """Return all texts by handle; a table may add the texts that it compares."""
