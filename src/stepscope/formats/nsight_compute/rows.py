@@ -104,14 +104,20 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
         else:
             rows_of[-1][1].append(row)
     other = [line for line in other if line.strip()]
-    said = tuple(dict.fromkeys(_said(other)))
+    said = tuple(
+        dict.fromkeys(
+            shortened((found[1] or line).strip(), _LONGEST_SAID)
+            for line in other
+            if (found := _SAID.match(line))
+        )
+    )
     if not rows_of and refused:
         raise BadInput.at(
             name, "its table of Nsight Compute has a damaged header", Remedy.COPY_AGAIN
         )
     if not rows_of:
-        raise _no_table(name, said, other)
-    tables = tuple(_table(form, rows, refused) for form, rows in rows_of)
+        raise _error_without_table(name, said, other)
+    tables = tuple(_cells_of_table(form, rows, refused) for form, rows in rows_of)
     return TableFile(name, tables, len(other), said, refused, damaged)
 
 
@@ -181,7 +187,7 @@ def _is_row(text: str) -> bool:
     return True
 
 
-def _table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
+def _cells_of_table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
     """Return the cells, in each row as many as the header has."""
     reader = csv.reader(iter(rows), delimiter=form.delimiter)
     found: list[list[str]] = []
@@ -197,13 +203,9 @@ def _table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
     return Table(header, [it[:width] + [""] * (width - len(it)) for it in found[1:]])
 
 
-def _said(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        if found := _SAID.match(line):
-            yield shortened((found[1] or line).strip(), _LONGEST_SAID)
-
-
-def _no_table(name: str, said: Sequence[str], lines: Sequence[str]) -> BadInput:
+def _error_without_table(
+    name: str, said: Sequence[str], lines: Sequence[str]
+) -> BadInput:
     if any(_NO_PERMISSION in line for line in said):
         return BadInput.at(
             name,

@@ -127,27 +127,13 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
         used = np.unique(columns.events.name[columns.ops.place])
         name[used] = handles.numbers([names[number] for number in used.tolist()])
         for number, written in enumerate(columns.shapes):
-            text = _shape_text(*written)
+            # Sizes per operand, of a list of tensors a list of such lists; and types.
+            sizes, types = (json_value(it) for it in written)
+            lists = isinstance(sizes, list) and isinstance(types, list)
+            text = operands_text(sizes, types) if lists else None
             if text is not None:
                 shape[number] = handles[columns.shortening.text(text)]
     return OpTexts(strings=tuple(handles), name=name, shape=shape)
-
-
-def _shape_text(dims: bytes, types: bytes) -> str | None:
-    """`c10::Half[128,64], float[64]` for the operands that have dimensions.
-
-    Args:
-        dims: JSON of `Input Dims`: a list of sizes per operand; of a list of tensors
-            a list of such lists.
-        types: JSON of `Input type`: a text per operand.
-
-    Returns:
-        None where no operand has both.
-    """
-    sizes, names = json_value(dims), json_value(types)
-    if not isinstance(sizes, list) or not isinstance(names, list):
-        return None
-    return operands_text(sizes, names)
 
 
 def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
@@ -245,8 +231,18 @@ class Recording:
             value = json_value(given)
             items = value if isinstance(value, list) else []
             listed = [msgspec.Raw(encoded(it)) for it in items]
-        found = [_possible(read_one(it, DeviceProperties)) for it in listed]
-        return [it for it in found if it.id is not None]
+        found = []
+        for item in listed:
+            said = read_one(item, DeviceProperties)
+            impossible = {
+                name: None
+                for name, end in _ENDS.items()
+                if not 0 <= (getattr(said, name) or 0) < end
+            }
+            said = msgspec.structs.replace(said, **impossible)
+            if said.id is not None:
+                found.append(said)
+        return found
 
     @cached_property
     def distributed(self) -> DistributedInfo:
@@ -278,13 +274,3 @@ class Recording:
     def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
         """Return rows of the events whose types are chosen, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])
-
-
-def _possible(said: DeviceProperties) -> DeviceProperties:
-    """Return the properties without numbers that no device has."""
-    impossible = {
-        name: None
-        for name, end in _ENDS.items()
-        if not 0 <= (getattr(said, name) or 0) < end
-    }
-    return msgspec.structs.replace(said, **impossible)

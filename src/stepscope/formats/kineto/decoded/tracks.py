@@ -37,15 +37,15 @@ _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 _SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")
 
 
-class Track(Frozen, frozen=True, eq=True):
+class Track(Frozen, frozen=True, kw_only=True, eq=True):
     """One track; fields as the columns of `tracks`."""
 
     plane: str
     name: str
     kind: str
-    derived: str | None
-    device: int | None
-    process: int | None
+    derived: str | None = None
+    device: int | None = None
+    process: int | None = None
     id: int
 
 
@@ -133,8 +133,6 @@ class _Placing:
                     plane=_HOST if own else f"{_HOST} [{pid}]",
                     name=name or words or f"thread {tid}",
                     kind="thread",
-                    derived=None,
-                    device=None,
                     process=pid,
                     id=-1 if tid is None else tid,
                 ),
@@ -145,13 +143,17 @@ class _Placing:
         place = what.place
         if not len(place):
             return
-        # The device: in older files the process number is its ordinal.
+        # In older files the process number is the device, and the thread the stream.
         device: NDArray[np.int64] = filled(what.frame["device"], -1)
         missing = absent(what.frame["device"])
         if missing.any():
             pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
             device = np.where(missing, pids[self._events.process[place]], device)
-        stream = self._or_thread(what.frame["stream"], place)
+        stream: NDArray[np.int64] = filled(what.frame["stream"], -1)
+        missing = absent(what.frame["stream"])
+        if missing.any():
+            tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
+            stream = np.where(missing, tids[self._events.thread[place]], stream)
         usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
@@ -163,32 +165,43 @@ class _Placing:
             rows, of_kind = place[chosen], kind[chosen]
             apart = of_kind == EventClass.SYNC
             counters = of_kind == EventClass.COUNTERS
+            plane = _device_plane(of_device)
+            name = self._stream_name(of_device, of_stream)
             self._put(
                 rows[~apart & ~counters],
                 (EventClass.KERNEL, of_device, of_stream),
                 (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
                 Track(
-                    plane=_device_plane(of_device),
-                    name=self._stream_name(of_device, of_stream),
+                    plane=plane,
+                    name=name,
                     kind="stream",
-                    derived=None,
                     device=of_device,
-                    process=None,
                     id=of_stream,
                 ),
             )
-            self._sync(rows[apart], of_device, of_stream)
+            whole = of_stream in NO_STREAM
+            waits = "synchronisation"
+            self._put(
+                rows[apart],
+                (EventClass.SYNC, of_device, -1 if whole else of_stream),
+                (_SECTIONS.index("device"), of_device, 1, -1 if whole else of_stream),
+                Track(
+                    plane=plane,
+                    name=waits if whole else f"{name}: {waits}",
+                    kind="asynchronous",
+                    device=of_device,
+                    id=-1 if whole else of_stream,
+                ),
+            )
             self._put(
                 rows[counters],
                 (EventClass.COUNTERS, of_device),
                 (_SECTIONS.index("device"), of_device, 2),
                 Track(
-                    plane=_device_plane(of_device),
+                    plane=plane,
                     name="counters of kernels",
                     kind="counters",
-                    derived=None,
                     device=of_device,
-                    process=None,
                     id=0,
                 ),
             )
@@ -212,7 +225,6 @@ class _Placing:
                     kind="derived",
                     derived="other",
                     device=device,
-                    process=None,
                     id=stream,
                 ),
             )
@@ -228,7 +240,7 @@ class _Placing:
                 np.flatnonzero(kind == what),
                 (what,),
                 (_SECTIONS.index(section),),
-                _plain_track(plane, named, track_kind, process=None, number=0),
+                Track(plane=plane, name=named, kind=track_kind, id=0),
             )
         rows = np.flatnonzero(kind == EventClass.OTHER)
         for process, thread, at in self._pairs(rows):
@@ -238,12 +250,12 @@ class _Placing:
                 rows[at],
                 (EventClass.OTHER, process, thread),
                 (_SECTIONS.index("other"), process, thread),
-                _plain_track(
-                    f"process {self._columns.processes[process]}",
-                    name or f"thread {self._columns.threads[thread]}",
-                    "asynchronous",
+                Track(
+                    plane=f"process {self._columns.processes[process]}",
+                    name=name or f"thread {self._columns.threads[thread]}",
+                    kind="asynchronous",
                     process=self._pids[process],
-                    number=-1 if tid is None else tid,
+                    id=-1 if tid is None else tid,
                 ),
             )
 
@@ -258,25 +270,6 @@ class _Placing:
             main_process=self._main,
         )
 
-    def _sync(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
-        whole = stream in NO_STREAM
-        self._put(
-            rows,
-            (EventClass.SYNC, device, -1 if whole else stream),
-            (_SECTIONS.index("device"), device, 1, -1 if whole else stream),
-            Track(
-                plane=_device_plane(device),
-                name="synchronisation"
-                if whole
-                else f"{self._stream_name(device, stream)}: synchronisation",
-                kind="asynchronous",
-                derived=None,
-                device=device,
-                process=None,
-                id=-1 if whole else stream,
-            ),
-        )
-
     def _stream_name(self, device: int, stream: int) -> str:
         return self._shown.get((device, stream), f"stream {stream}")
 
@@ -289,16 +282,6 @@ class _Placing:
         pair += self._events.thread[rows]
         for number, at in _groups(pair):
             yield number // width, number % width, at
-
-    def _or_thread(
-        self, stream: pl.Series, place: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = filled(stream, -1)
-        missing = absent(stream)
-        if not missing.any():
-            return found
-        tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
-        return np.where(missing, tids[self._events.thread[place]], found)
 
     def _put(
         self,
@@ -326,20 +309,6 @@ def _groups(
     ends = np.append(begins[1:], len(ordered))
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=False):
         yield int(ordered[begin]), order[begin:end]
-
-
-def _plain_track(
-    plane: str, name: str, kind: str, *, process: int | None, number: int
-) -> Track:
-    return Track(
-        plane=plane,
-        name=name,
-        kind=kind,
-        derived=None,
-        device=None,
-        process=process,
-        id=number,
-    )
 
 
 def _device_plane(device: int) -> str:

@@ -123,13 +123,13 @@ def document_of(
     if opening not in (b"{", b"["):
         raise Malformed.at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
     if opening == b"{":
-        found = _usual(data, view, start, name, damaged=damaged)
+        found = _parts_around_events(data, view, start, name, damaged=damaged)
         if found is not None:
             return found
     try:
         fields = _fields_of(view[start:], opening)
     except LENIENT_ERRORS as error:
-        return _broken(data, name, start, opening=opening, why=str(error))
+        return _parts_of_damaged(data, name, start, opening=opening, why=str(error))
     events = fields.pop("traceEvents", None)
     for field, raw in fields.items():
         size = memoryview(raw).nbytes
@@ -157,7 +157,7 @@ def document_of(
     )
 
 
-def _usual(
+def _parts_around_events(
     data: NDArray[np.uint8], view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
     """Return the parts of a document around whose events everything else is short.
@@ -200,7 +200,7 @@ def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
     return msgspec.json.decode(part, type=dict[str, Raw])
 
 
-def _broken(
+def _parts_of_damaged(
     data: NDArray[np.uint8], name: str, start: int, *, opening: bytes, why: str
 ) -> Document:
     """Return the parts of a document that is no JSON as a whole."""

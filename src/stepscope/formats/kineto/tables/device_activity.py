@@ -169,6 +169,12 @@ def _frame(
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
     op, shape = _op_handles(recording, entries)
+    processes = pl.Series([it.process for it in tracks], dtype=pl.Int64)
+    call = recording.links.call_of_activity[entries]
+    place = np.append(recording.columns.calls.place, 0)[call]
+    caller = np.where(call >= 0, recording.placement.track[place], -1)
+    launched_from = processes.gather(nullable("track", caller, caller >= 0))
+    main = recording.placement.main_process
     # The bytes of copies; a negative number is unknown.
     frame = arguments["bytes"].alias("bytes").to_frame()
     known = pl.when(pl.col("bytes") >= 0).then("bytes")
@@ -184,25 +190,14 @@ def _frame(
         "start_ps": line.start_ps[event],
         "dur_ps": line.dur_ps[event],
         "correlation": arguments["correlation"],
-        "process": _processes(recording, entries),
+        # The caller's, else that of the process that was recorded.
+        "process": launched_from if main is None else launched_from.fill_null(main),
         "geometry": nullable("geometry", geometry, geometry >= 0),
         "bytes": frame.select(known.alias("bytes")).to_series(),
         "op": nullable("op", op, op >= 0),
         "shape": nullable("shape", shape, shape >= 0),
     }
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
-
-
-def _processes(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
-    """Who launched each activity: the caller, else the process that was recorded."""
-    processes = pl.Series([it.process for it in recording.tracks], dtype=pl.Int64)
-    call = recording.links.call_of_activity[entries]
-    place = np.append(recording.columns.calls.place, 0)[call]
-    track = np.where(call >= 0, recording.placement.track[place], -1)
-    matched = nullable("track", track, track >= 0)
-    found = processes.gather(matched)
-    main = recording.placement.main_process
-    return found if main is None else found.fill_null(main)
 
 
 def _op_handles(

@@ -73,16 +73,9 @@ def gradient_links(
     Returns:
         `event`, a row of events, and `value`, the id that both ends share.
     """
-    arrows = _arrows(recording)
-    if arrows.height:
-        return arrows
-    return _by_sequence(recording, sequence, forward_thread)
-
-
-def _arrows(recording: Recording) -> pl.DataFrame:
     links, line = recording.columns.links, recording.timeline
     if not len(links.id):
-        return pl.DataFrame(schema=_LINKS)
+        return _links_by_sequence(recording, sequence, forward_thread)
     events = recording.columns.events
     rows = np.flatnonzero(line.kind == EventClass.OP)
     ends = pl.DataFrame(
@@ -103,11 +96,13 @@ def _arrows(recording: Recording) -> pl.DataFrame:
     )
     # Ops that begin together are nested; the arrow is drawn from the inner one.
     ops = ops.unique(["process", "thread", "start"], keep="last")
-    found = ends.join(ops, on=["process", "thread", "start"])
-    return found.unique(["event", "value"], maintain_order=True).select(*_LINKS)
+    arrows = ends.join(ops, on=["process", "thread", "start"])
+    if arrows.height:
+        return arrows.unique(["event", "value"], maintain_order=True).select(*_LINKS)
+    return _links_by_sequence(recording, sequence, forward_thread)
 
 
-def _by_sequence(
+def _links_by_sequence(
     recording: Recording,
     sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
     forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
@@ -271,18 +266,16 @@ class _Collecting:
         for _, _, kind, value in self._parts:
             if len(kind) and kind[0] == REF:
                 value[:] = handle[value]
-        return Arguments(frame=self._frame(), strings=tuple(self._handles))
-
-    def _frame(self) -> pl.DataFrame:
-        """Return the table, by event; names of one event in no particular order."""
+        strings = tuple(self._handles)
         if not self._parts:
-            return pl.DataFrame(schema=STATS.dtypes())
+            return Arguments(frame=pl.DataFrame(schema=STATS.dtypes()), strings=strings)
         event, key, kind, value = (
             np.concatenate(column) for column in zip(*self._parts, strict=True)
         )
         self._parts.clear()
+        # Names of one event are in no particular order.
         order = np.argsort(event, kind="stable")
-        return pl.DataFrame(
+        frame = pl.DataFrame(
             {
                 "event": event[order],
                 "key": key[order],
@@ -292,6 +285,7 @@ class _Collecting:
             },
             schema=STATS.dtypes(),
         )
+        return Arguments(frame=frame, strings=strings)
 
     def _add(
         self,
@@ -340,17 +334,16 @@ def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw
     try:
         return _ANY.decode(listed)
     except LENIENT_ERRORS:
-        return [_decoded_one(raw) for raw in raws]
-
-
-def _decoded_one(raw: Raw) -> dict[str, Raw]:
-    try:
-        return msgspec.json.decode(raw, type=dict[str, Raw])
-    except LENIENT_ERRORS:
-        value = json_value(bytes(raw))
-    if not isinstance(value, dict):
-        return {}
-    return {key: Raw(encoded(it)) for key, it in value.items()}
+        pass
+    arguments: list[dict[str, Raw]] = []
+    for raw in raws:
+        try:
+            arguments.append(msgspec.json.decode(raw, type=dict[str, Raw]))
+        except LENIENT_ERRORS:
+            value = json_value(bytes(raw))
+            pairs = value.items() if isinstance(value, dict) else ()
+            arguments.append({key: Raw(encoded(it)) for key, it in pairs})
+    return arguments
 
 
 def _scalars(raws: Sequence[Raw]) -> Sequence[_Value]:

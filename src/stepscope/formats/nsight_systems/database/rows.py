@@ -79,6 +79,7 @@ OVERHEADS: Final = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 STRINGS: Final = "StringIds"
 
 
+#: Table → what is read of it.
 WANTED: Final = {
     "CUPTI_ACTIVITY_KIND_KERNEL": Wanted(
         _DEVICE_WORK,
@@ -145,9 +146,6 @@ WANTED: Final = {
     "DIAGNOSTIC_EVENT": Wanted(("severity",), (), ("text",)),
     "META_DATA_EXPORT": Wanted((), (), ("name",)),
 }
-
-
-"""Table → what is read of it."""
 
 
 #: Tables with a row for each piece of work, call or range: nearly all of a database.
@@ -297,7 +295,10 @@ def _frame(
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:
-        present = _columns(connection, table)
+        # The table is one of `WANTED`, never one of the file; its computed columns are
+        # hidden from `table_info`.
+        stored = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        present = {row[1] for row in stored}
         if not present.issuperset((*wanted.required, *wanted.numbers)):
             return None
         chosen = {name: dtype for name, dtype in schema.items() if name in present}
@@ -319,15 +320,6 @@ def _frame(
     except ERRORS as error:
         damaged[table] = reason_of(error)
     return pl.concat(parts)
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """Return the stored columns of a declared table; `table_info` hides computed ones.
-
-    A name is one of `WANTED`, never one of the file.
-    """
-    rows = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-    return frozenset(row[1] for row in rows)
 
 
 def _batches(
