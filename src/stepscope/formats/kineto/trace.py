@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final, overload
 
 import polars as pl
 
-from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.assemble import assemble, once, only_file, tracks_frame
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.decoded.recording import Recording
-from stepscope.formats.kineto.decoded.tracks import tracks_frame
 from stepscope.formats.kineto.json.document import open_document
 from stepscope.formats.kineto.tables.device_activity import collect_activity
 from stepscope.formats.kineto.tables.environment import devices, environment

@@ -25,7 +25,6 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from stepscope.rundir import HostFiles
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder, Value
@@ -152,29 +151,26 @@ def message_of(source: HostFiles) -> bytes:
         BadInput: The file is no such timeline, or broken.
     """
     path = only_file(source)
+    data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
+    again = "Copy the whole file again, or give the .xplane.pb beside it."
+    content = data.tobytes()
     try:
-        return _message(source.host, _events(source, path))
+        if content.startswith(_MESSAGE):
+            events = events_of_message(content)
+        else:
+            events = msgspec.json.decode(content, type=_Document, strict=False).events
+        return _message_of_events(source.host, events)
+    except MalformedMessage:
+        raise BadInput.at(path, "is cut or damaged", again) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput.at(path, f"its JSON is broken or cut: {error}", again) from None
     except RecursionError:
         raise BadInput.at(
             path, "its values are within one another too deeply", Remedy.COPY_AGAIN
         ) from None
 
 
-def _events(source: HostFiles, path: Path) -> list[ViewerEvent]:
-    data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
-    again = "Copy the whole file again, or give the .xplane.pb beside it."
-    content = data.tobytes()
-    try:
-        if content.startswith(_MESSAGE):
-            return events_of_message(content)
-        return msgspec.json.decode(content, type=_Document, strict=False).events
-    except MalformedMessage:
-        raise BadInput.at(path, "is cut or damaged", again) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput.at(path, f"its JSON is broken or cut: {error}", again) from None
-
-
-def _message(host: str, events: list[ViewerEvent]) -> bytes:
+def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
     space = XSpaceBuilder(host, start_ns=None)
     timed = [
         it
@@ -183,7 +179,13 @@ def _message(host: str, events: list[ViewerEvent]) -> bytes:
     ]
     times = [it.ts or 0.0 for it in timed]
     begin = min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
-    shown = [it for it in timed if _is_near(it, begin)]
+    # An event lasts, and lies from the begin, as long as a recording can.
+    longest = _NOT_OF_A_RECORDING_US
+    shown = [
+        it
+        for it in timed
+        if 0 <= it.dur < longest and abs((it.ts or 0.0) - begin) < longest
+    ]
     # Process, and thread or None → its name.
     names: dict[tuple[int, int | None], str] = {}
     for one in events:
@@ -250,12 +252,6 @@ def _say_what_is_missing(
     for count, what in ((other, "of kinds that are not read"), (broken, "broken")):
         if count:
             space.warning(f"dropped {count} events: {what}")
-
-
-def _is_near(event: ViewerEvent, begin_us: float) -> bool:
-    """Return whether an event lasts, and lies from the begin, as long as one can."""
-    longest = _NOT_OF_A_RECORDING_US
-    return 0 <= event.dur < longest and abs((event.ts or 0.0) - begin_us) < longest
 
 
 def _value(name: str, value: Any) -> Value:

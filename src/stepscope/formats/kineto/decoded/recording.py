@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.formats.assemble import Track
     from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
     from stepscope.formats.kineto.decoded.timeline import EventTypes, Timeline
-    from stepscope.formats.kineto.decoded.tracks import Placement, Track
+    from stepscope.formats.kineto.decoded.tracks import Placement
     from stepscope.formats.kineto.json.document import Document
 
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)

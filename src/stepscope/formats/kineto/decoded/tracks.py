@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
+from stepscope.formats.assemble import Track
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import absent, filled
-from stepscope.trace.tables import TRACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,18 +34,6 @@ _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
 #: Order of the tracks; within a section by device, then by stream.
 _SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")
-
-
-class Track(Frozen, frozen=True, kw_only=True, eq=True):
-    """One track; fields as the columns of `tracks`."""
-
-    plane: str
-    name: str
-    kind: str
-    derived: str | None = None
-    device: int | None = None
-    process: int | None = None
-    id: int
 
 
 class Placement(Frozen, frozen=True, kw_only=True, eq=True):
@@ -73,19 +60,6 @@ def place_events(columns: FileColumns) -> Placement:
     placing.annotations()
     placing.beside()
     return placing.result()
-
-
-def tracks_frame(
-    tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> pl.DataFrame:
-    """Return the declared frame; `begin` and `end` are rows of events, by track."""
-    columns = {
-        field: [getattr(track, field) for track in tracks]
-        for field in Track.__struct_fields__
-    }
-    return pl.DataFrame(
-        {**columns, "event_begin": begin, "event_end": end}, schema=TRACKS.dtypes()
-    )
 
 
 class _Placing:

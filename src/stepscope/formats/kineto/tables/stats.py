@@ -24,12 +24,12 @@ import numpy as np
 import polars as pl
 from msgspec import Raw
 
+from stepscope.formats.assemble import EventValues
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import paused_collector
 from stepscope.formats.kineto.json.batches import batches
 from stepscope.formats.kineto.json.messages import LENIENT_ERRORS, encoded, json_value
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.tables import DOUBLE, INT, REF, STATS, UINT
 
@@ -158,19 +158,7 @@ def _links_by_sequence(
     )
 
 
-class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
-    """The arguments of a file.
-
-    Attributes:
-        frame: The table `stats`.
-        strings: Handle → text; first those that the recording knew before.
-    """
-
-    frame: pl.DataFrame
-    strings: tuple[str, ...]
-
-
-def read_arguments(recording: Recording) -> Arguments:
+def read_arguments(recording: Recording) -> EventValues:
     """Return every argument of every event, by event."""
     collecting = _Collecting(recording)
     events, row = recording.columns.events, recording.timeline.row
@@ -251,7 +239,7 @@ class _Collecting:
             values.append(value[whole])
         return np.concatenate(events), np.concatenate(values)
 
-    def result(self) -> Arguments:
+    def result(self) -> EventValues:
         """Return the table and its texts."""
         # Replace places in the table of texts by handles; each text is read once.
         handle = np.array(
@@ -268,7 +256,9 @@ class _Collecting:
                 value[:] = handle[value]
         strings = tuple(self._handles)
         if not self._parts:
-            return Arguments(frame=pl.DataFrame(schema=STATS.dtypes()), strings=strings)
+            return EventValues(
+                frame=pl.DataFrame(schema=STATS.dtypes()), strings=strings
+            )
         event, key, kind, value = (
             np.concatenate(column) for column in zip(*self._parts, strict=True)
         )
@@ -285,7 +275,7 @@ class _Collecting:
             },
             schema=STATS.dtypes(),
         )
-        return Arguments(frame=frame, strings=strings)
+        return EventValues(frame=frame, strings=strings)
 
     def _add(
         self,

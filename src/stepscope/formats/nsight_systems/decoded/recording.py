@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import Track
 from stepscope.formats.nsight_systems.database.rows import LOOKS, WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside, driver_memory
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
@@ -55,18 +56,6 @@ _OF_SECTION: Final = {
     SECTIONS[Origin.COUNTER]: ("counters", "Counters"),
     SECTIONS[Origin.SAMPLE]: ("samples", ""),
 }
-
-
-class Track(NamedTuple):
-    """One track; fields as the columns of `tracks`."""
-
-    plane: str
-    name: str
-    kind: str
-    derived: str | None
-    device: int | None
-    process: int | None
-    id: int
 
 
 class Recording:
@@ -236,9 +225,7 @@ class Recording:
             plane=f"/device:GPU:{key['device']}",
             name=name,
             kind="stream" if works else "asynchronous",
-            derived=None,
             device=key["device"],
-            process=None,
             id=stream,
         )
 
@@ -255,8 +242,6 @@ class Recording:
             if kind == "samples"
             else words.format(name),
             kind=kind,
-            derived=None,
-            device=None,
             process=process,
             id=key["id"],
         )

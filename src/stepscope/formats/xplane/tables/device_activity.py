@@ -94,8 +94,9 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         return _nothing(recording)
     # Normally all are: then no column needs a copy.
     chosen = slice(None) if kept.all() else np.flatnonzero(kept)
+    kind_names = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
     columns = {
-        "kind": _kinds(code[chosen]),
+        "kind": kind_names.gather(pl.Series(code[chosen])),
         "geometry": series_of("geometry", geometry[chosen]),
         "op": series_of("op", ops[chosen]),
     }
@@ -277,22 +278,16 @@ def _frame(
             number, present = rows.numbers[key]
             given[column] = nullable(column, number[chosen], present[chosen])
     if "correlation" not in given and len(runs.call):
-        run = _runs(recording, runs, rows)[chosen]
+        run = np.full(len(rows.event), -1)
+        all_starts_ps = line.start_ps[rows.event]
+        for place, row in enumerate(recording.activity_tracks):
+            track = recording.tracks[row]
+            if track.kind == "core" and track.device is not None:
+                on_track = rows.position == place
+                run[on_track] = runs.at(track.device, all_starts_ps[on_track])
+        run = run[chosen]
         given["correlation"] = nullable("correlation", run, run >= 0)
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
-
-
-def _runs(
-    recording: Recording, runs: ProgramRuns, rows: ActivityRows
-) -> NDArray[np.int64]:
-    found = np.full(len(rows.event), -1)
-    start_ps = recording.timeline.start_ps[rows.event]
-    for position, number in enumerate(recording.activity_tracks):
-        track = recording.tracks[number]
-        if track.kind == "core" and track.role.device is not None:
-            mine = rows.position == position
-            found[mine] = runs.at(track.role.device, start_ps[mine])
-    return found
 
 
 def _names(
@@ -318,11 +313,6 @@ def _names(
             of_program = program_modules(recording, *programs)
             names["hlo_module"] = np.where(on_core & (module < 0), of_program, module)
     return {key: series_of(key, handles[chosen]) for key, handles in names.items()}
-
-
-def _kinds(code: NDArray[np.uint8]) -> pl.Series:
-    kinds = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
-    return kinds.gather(pl.Series(code))
 
 
 def _without_unknown(
