@@ -178,7 +178,7 @@ ROOMS = {
             "assemble declared_words launch_shapes nsight_systems.database "
             "nsight_systems.decoded"
         ),
-        "xplane.decoded": "",
+        "xplane.decoded": "assemble",
         "xplane.tables": (
             "assemble declared_words hlo launch_shapes torch_allocations xplane.decoded"
         ),
