@@ -192,11 +192,11 @@ def analyse(
         return measured
     steps = device_side(measured, excluded_flags=options.exclude_flags)
     work = host_side(measured.run)
-    by_host = tuple(_alone(host, steps, work, options) for host in measured.hosts)
-    return result_of(measured, steps, work, by_host)
+    by_host = tuple(_host_input(host, steps, work, options) for host in measured.hosts)
+    return combine_sides(measured, steps, work, by_host)
 
 
-def result_of(
+def combine_sides(
     measured: MeasuredRun,
     steps: DeviceSide,
     work: HostSide,
@@ -205,7 +205,7 @@ def result_of(
     """Put both sides together; unavailable where neither shows anything."""
     run, found = measured.run, measured.hosts
     if not work.calls:
-        blind = _blind(found)
+        blind = _why_blind(found)
         if blind is not None:
             return blind
     between = between_steps(run, found)
@@ -245,10 +245,10 @@ def result_of(
         by_host=by_host,
         quality=measured.matching.notes,
         missing=(
-            *_missing(measured, steps, work, between, by_host),
+            *_missing_entries(measured, steps, work, between, by_host),
             *workers.missing,
         ),
-        inputs={host.host: _inputs(run, host, work) for host in found},
+        inputs={host.host: _rows_used(run, host, work) for host in found},
     )
 
 
@@ -264,7 +264,7 @@ def _copy_us(run: ProfileData) -> float:
     return sum(int(some.sum()) for some in times) / count / PS_PER_US if count else 0.0
 
 
-def _missing(
+def _missing_entries(
     measured: MeasuredRun,
     steps: DeviceSide,
     work: HostSide,
@@ -283,7 +283,7 @@ def _missing(
         for host in measured.hosts
         if isinstance(host.steps, Unavailable)
     ]
-    reasons = {host: steps.reasons(host) for host in steps.shares}
+    reasons = {host: steps.reasons_of_host(host) for host in steps.shares}
     for one in by_host:
         lacks = {"largest_category": work.why_no_category, **reasons.get(one.host, {})}
         missing += [
@@ -294,7 +294,7 @@ def _missing(
     return tuple({(one.field, one.code): one for one in missing}.values())
 
 
-def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
+def _why_blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why input could be looked at on no host; None where it could."""
     reasons = []
     for host in hosts:
@@ -316,7 +316,7 @@ _OF_STEPS, _OF_WORK = (
 )
 
 
-def _alone(
+def _host_input(
     host: HostSteps, steps: DeviceSide, work: HostSide, options: InputPipelineOptions
 ) -> HostInput:
     share = steps.shares[host.host]
@@ -324,16 +324,18 @@ def _alone(
     return HostInput(
         host=host.host,
         verdict=steps.decided_by_host[host.host].word,
-        input_percent=share.percent(share.input_ps),
-        input_at_most_percent=share.percent(share.at_most_ps),
-        input_wait_percent=share.percent(share.wait_ps),
-        input_transfer_percent=share.percent(share.transfer_ps),
+        input_percent=share.percent_of_windows(share.input_ps),
+        input_at_most_percent=share.percent_of_windows(share.at_most_ps),
+        input_wait_percent=share.percent_of_windows(share.wait_ps),
+        input_transfer_percent=share.percent_of_windows(share.transfer_ps),
         largest_category=work.largest_by_host.get(host.host),
         step_count=counted if host.windows.has_steps else 0,
     )
 
 
-def _inputs(run: ProfileData, host: HostSteps, work: HostSide) -> dict[str, int | None]:
+def _rows_used(
+    run: ProfileData, host: HostSteps, work: HostSide
+) -> dict[str, int | None]:
     """Return how many rows of which tables the numbers come from."""
     tables = ("tracks", "events", "iterators", "device_activity", "launches")
     counts = rows_read(run, host.host, tables)

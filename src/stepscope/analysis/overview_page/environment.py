@@ -127,8 +127,8 @@ def run_environment(
             known = False
             missing += [found.for_field(f"environment.{name}") for name in _OF_DEVICES]
         elif not isinstance(found, Unavailable):
-            devices += _devices(host, found)
-        capture = _capture(profile, host)
+            devices += _device_entries(host, found)
+        capture = _capture_entry(profile, host)
         if isinstance(capture, Unavailable):
             missing.append(capture.for_field("environment.captures"))
         else:
@@ -165,7 +165,7 @@ def run_environment(
 _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
 
 
-def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
+def _device_entries(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
     # One row per accelerator of a machine, of which there are a handful.
     return [
         DeviceEntry(
@@ -190,7 +190,7 @@ def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
     ]
 
 
-def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
+def _capture_entry(profile: ProfileData, host: str) -> HostEntry | Unavailable:
     frame = profile.table(host, "environment")
     if isinstance(frame, Unavailable):
         return frame

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 import polars as pl
 
-from stepscope.analysis.overview_page.account import AccountEntry, account_of
+from stepscope.analysis.overview_page.account import AccountEntry, account_entries
 from stepscope.analysis.overview_page.collectives import (
     Collective,
-    collectives_of,
+    collective_kinds,
     described_parameters,
-    gaps_of,
+    missing_of_collectives,
 )
 from stepscope.analysis.overview_page.environment import RunEnvironment, run_environment
 from stepscope.analysis.overview_page.ops import (
@@ -22,10 +22,10 @@ from stepscope.analysis.overview_page.ops import (
     Placement,
     PrecisionShares,
     TopOp,
-    functions_of,
-    gaps_of_precision,
-    placement_of,
-    precision_of,
+    graph_functions,
+    missing_of_precision,
+    op_placements,
+    precision_shares,
     top_ops_of,
 )
 from stepscope.analysis.results.statistics import Statistics
@@ -37,10 +37,10 @@ from stepscope.analysis.steps.summary import (
     Step,
     StepSummary,
     StepTimes,
-    bottleneck_of,
+    bottleneck_side,
     judged_input,
     step_list,
-    summary_of,
+    step_summary,
 )
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.collectives.calls import collectives
@@ -255,14 +255,14 @@ def analyse(
         if host.windows.has_steps
         for step in step_list(measured.run, host)
     )
-    summary, missing = _summary(measured, options)
+    summary, missing = _run_summary(measured, options)
     times = StepTimes(steps, summary, missing)
-    placed = placement_of(measured.run)
-    account = account_of(measured.run, measured.hosts, options.exclude_flags)
-    return page_of(measured, options, times=times, account=account, placed=placed)
+    placed = op_placements(measured.run)
+    account = account_entries(measured.run, measured.hosts, options.exclude_flags)
+    return compose_page(measured, options, times=times, account=account, placed=placed)
 
 
-def page_of(
+def compose_page(
     measured: MeasuredRun,
     options: OverviewPageOptions,
     *,
@@ -308,14 +308,16 @@ def page_of(
         **{name: getattr(times.summary, name) for name in _OF_SUMMARY},
         account=account,
         step_detection=detection,
-        precision=note.present("precision", precision_of(run)),
+        precision=note.value_or_note("precision", precision_shares(run)),
         top_ops=top_ops,
-        phases_ms=_phases(run, found, note, matching),
+        phases_ms=_phase_times(run, found, note, matching),
         environment=environment,
         op_placement=placed.placement,
         eager=placed.eager,
-        collectives=note.present("collectives", _collectives(run, found, options)),
-        tf_function=note.present("tf_function", functions_of(run)),
+        collectives=note.value_or_note(
+            "collectives", _run_collectives(run, found, options)
+        ),
+        tf_function=note.value_or_note("tf_function", graph_functions(run)),
         # Op names show it, and phases where the names are instructions.
         is_training=any(one.seen & _TRAINING for one in phased.values())
         or placed.is_training,
@@ -323,7 +325,7 @@ def page_of(
         by_host=by_host,
         quality=matching.notes,
         missing=(),
-        inputs={host.host: _inputs(run, host) for host in found},
+        inputs={host.host: _rows_used(run, host) for host in found},
     )
     return msgspec.structs.replace(page, missing=_every_missing(page, note.missing))
 
@@ -339,8 +341,8 @@ def _every_missing(
     ]
     known = [
         *missing,
-        *gaps_of(page.collectives),
-        *gaps_of_precision(page.precision),
+        *missing_of_collectives(page.collectives),
+        *missing_of_precision(page.precision),
     ]
     return with_every_null(parts, known, repeats=("by_host.summary", "by_host"))
 
@@ -360,7 +362,7 @@ class _Notes:
     def __init__(self, missing: list[Missing]) -> None:
         self.missing = missing
 
-    def present(self, field: str, value: _Value | Unavailable) -> _Value | None:
+    def value_or_note(self, field: str, value: _Value | Unavailable) -> _Value | None:
         """Return the value; null where it is unavailable, whose reason is kept."""
         if isinstance(value, Unavailable):
             self.missing.append(value.for_field(field))
@@ -374,19 +376,19 @@ def _each_host(
     return tuple(
         HostSummary(
             host=host.host,
-            step_detection=_detection(run, host),
-            summary=summary_of(run, [host], excluded_flags=options.exclude_flags)[0],
+            step_detection=_step_detection(run, host),
+            summary=step_summary(run, [host], excluded_flags=options.exclude_flags)[0],
         )
         for host in hosts
     )
 
 
-def _summary(
+def _run_summary(
     measured: MeasuredRun, options: OverviewPageOptions
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     matching, flags = measured.matching, options.exclude_flags
     if matching.in_lock_step:
-        return summary_of(measured.run, measured.hosts, excluded_flags=flags)
+        return step_summary(measured.run, measured.hosts, excluded_flags=flags)
     fields = (
         "step_time_ms",
         "batch_time_ms",
@@ -400,7 +402,7 @@ def _summary(
     )
     why = _not_averaged(matching)
     judged = judged_input(measured.run, measured.hosts, flags)
-    summary = StepSummary(bottleneck=bottleneck_of(judged.word))
+    summary = StepSummary(bottleneck=bottleneck_side(judged.word))
     return summary, tuple(why.for_field(field) for field in fields)
 
 
@@ -413,7 +415,7 @@ def _not_averaged(matching: StepMatching) -> Unavailable:
     )
 
 
-def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
+def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
     steps = host.steps
     if isinstance(steps, Unavailable):
         tried = run.derived(host.host, step_candidates)
@@ -448,7 +450,7 @@ def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
     )
 
 
-def _phases(
+def _phase_times(
     run: ProfileData,
     hosts: Sequence[HostSteps],
     note: _Notes,
@@ -456,13 +458,13 @@ def _phases(
 ) -> dict[str, float | None] | None:
     """Return each phase's mean time over the rows; unknown where no op shows it."""
     if not matching.in_lock_step:
-        return note.present("phases_ms", _not_averaged(matching))
+        return note.value_or_note("phases_ms", _not_averaged(matching))
     frames = []
     seen: set[str] = set()
     for host in hosts:
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
-            return note.present("phases_ms", found)
+            return note.value_or_note("phases_ms", found)
         frames.append(host.windows.measured_of(found.rows))
         seen |= found.seen
     rows = pl.concat(frames)
@@ -470,18 +472,20 @@ def _phases(
     for phase in PHASES:
         times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
         if phase not in seen and phase != "unknown":
-            times[phase] = note.present(f"phases_ms.{phase}", _WHY["no_such_phase"])
+            times[phase] = note.value_or_note(
+                f"phases_ms.{phase}", _WHY["no_such_phase"]
+            )
     return times
 
 
 _TRAINING: Final = frozenset({"backward", "optimizer"})
 
 
-def _collectives(
+def _run_collectives(
     run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
 ) -> tuple[Collective, ...] | Unavailable:
     counts = [host.windows.rows.height for host in hosts if host.windows.has_steps]
-    return collectives_of(
+    return collective_kinds(
         run,
         [host.host for host in hosts],
         step_count=max(counts) if counts else None,
@@ -492,7 +496,7 @@ def _collectives(
     )
 
 
-def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
+def _rows_used(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
     """Return how many rows of which tables the numbers come from."""
     counts = rows_read(run, host.host)
     counts["windows"] = host.windows.rows.height
