@@ -17,7 +17,7 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 from stepscope.xspace.samples_line import SamplesLine
