@@ -160,7 +160,7 @@ def slow_requests(
     )
     paired = slow.join(usual, on="batch_size", how="left", nulls_equal=True)
     excess = {
-        name: _mean(paired[name] - paired[f"{name}_usual"]) / PS_PER_MS
+        name: _mean_time(paired[name] - paired[f"{name}_usual"]) / PS_PER_MS
         for name in names
     }
     most = max(excess, key=lambda name: excess[name])
@@ -168,14 +168,14 @@ def slow_requests(
         threshold_ms=threshold_ps / PS_PER_MS,
         requests=slow.height,
         latency_ms=means_ms(slow.select("dur_ps"))["dur_ps"],
-        typical_ms=_mean(paired["dur_ps_usual"]) / PS_PER_MS,
+        typical_ms=_mean_time(paired["dur_ps_usual"]) / PS_PER_MS,
         breakdown_ms=means_ms(slow.select(names)),
         excess_ms=excess,
         waited_for=most if excess[most] > 0 else None,
     )
 
 
-def _mean(times: pl.Series) -> float:
+def _mean_time(times: pl.Series) -> float:
     return float(times.to_numpy().mean())
 
 
@@ -225,7 +225,7 @@ def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
     return int(ascending[rank - 1])
 
 
-def latency_of(durations: NDArray[np.int64], *, scale: float) -> Latency:
+def describe_latency(durations: NDArray[np.int64], *, scale: float) -> Latency:
     """Describe some durations, at least one, divided by `scale`."""
     ordered = np.sort(durations)
     std = None

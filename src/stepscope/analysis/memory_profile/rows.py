@@ -101,11 +101,6 @@ class MemoryView(Frozen, frozen=True, dict=True):
         stack = int(memory.in_use_bytes[at]) - heap
         if place >= 0:
             return heap, stack
-        change = self._first_change()
-        return (None, 0) if change is None else (heap - change, stack)
-
-    def _first_change(self) -> int | None:
-        """Return what the first event adds to the heap; None where it is not known."""
         row = int(self.memory.rows[0])
         sizes = self.allocations["allocated_bytes"]
         source = int(self.replay.source[row])
@@ -114,8 +109,9 @@ class MemoryView(Frozen, frozen=True, dict=True):
             # Not every deallocation says how much: its allocation does.
             size = sizes[source]
         if size is None:
-            return None
-        return -size if self.allocations["kind"][row] == "deallocate" else size
+            return None, 0
+        freed = self.allocations["kind"][row] == "deallocate"
+        return heap + size if freed else heap - size, stack
 
 
 def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
@@ -205,7 +201,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         )
         .agg(
             pl.len().cast(pl.Int64).alias("rows"),
-            _blocks().alias("occurrences"),
+            _block_count().alias("occurrences"),
         )
         .select(
             *(pl.col(column).alias(name) for column, name in _OWN.items()),
@@ -248,7 +244,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
         return pl.DataFrame(schema=LINE_ROWS.dtypes())
     # Of several stacks that end in a line, the one that holds most is shown.
     by_stack = alive.group_by("source", "stack").agg(
-        pl.col("allocated_bytes").sum().alias("held"), _blocks().alias("blocks")
+        pl.col("allocated_bytes").sum().alias("held"), _block_count().alias("blocks")
     )
     heap, stack = view.use_after(place)
     whole = (heap or 0) + stack
@@ -270,7 +266,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
     ).select(LINE_ROWS.cast_columns())
 
 
-def _blocks() -> pl.Expr:
+def _block_count() -> pl.Expr:
     """Count the blocks of rows."""
     return pl.col("blocks").fill_null(1).sum()
 
@@ -307,7 +303,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     level = np.append(memory.in_use_bytes, (heap or 0) + stack)
     known = np.append(memory.known, heap is not None)
     least, greatest = (
-        _extreme(sign, level, known, first - 1, last) for sign in (1, -1)
+        _extreme_level(sign, level, known, first - 1, last) for sign in (1, -1)
     )
     start, end = (
         nullable(f"{name}_bytes", level[at - 1], known[at - 1])
@@ -328,7 +324,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     return frame.select(STEP_ROWS.cast_columns())
 
 
-def _extreme(
+def _extreme_level(
     sign: int,
     level: NDArray[np.int64],
     known: NDArray[np.bool_],
