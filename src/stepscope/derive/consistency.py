@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, ints
 from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.attribution import NoOp
 from stepscope.derive.steps.stored import spans_apart
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
-_KERNELS: Final = [
-    ACTIVITY_KINDS.categories.to_list().index(kind) for kind in ("kernel", "collective")
-]
+_KERNELS: Final = [ACTIVITY_CODES[kind] for kind in ("kernel", "collective")]
 _REASONS: Final = {
     NoOp.NOT_ASKED: "launch calls were not recorded, or no op on the host was",
     NoOp.NO_ID: "they carry no id that leads to a launch call",

@@ -14,7 +14,13 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import inherit
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+)
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
@@ -23,7 +29,6 @@ from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -125,9 +130,6 @@ class HostPhases(Frozen, frozen=True):
         return np.where(firm != UNKNOWN_PHASE, firm, weak)
 
 
-_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
-
-
 class Phases(Frozen, frozen=True):
     """Time of each phase in every (device, window).
 
@@ -218,7 +220,7 @@ def _on_devices(
     shown: set[int | None],
 ) -> Phases:
     none = len(PHASES)
-    is_kernel = codes(activity, "kind") == _KERNEL
+    is_kernel = codes(activity, "kind") == ACTIVITY_CODES["kernel"]
     of_activity = np.where(is_kernel, phase, np.uint8(none))
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
     device = handles(activity, "device")
@@ -345,9 +347,7 @@ def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
 
 
 def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
-    answer = inherit(nesting.parent, label, 0, len(label))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    accepted_answer(inherit(nesting.parent, label, 0, len(label)))
 
 
 def range_phases(names: pl.Series) -> NDArray[np.uint8]:

@@ -54,7 +54,15 @@ class _Queue(Generic[_Name]):
         one_by_one: Collection[_Name],
     ) -> None:
         self.errors: list[BaseException] = []
-        self._urgency = _urgencies(inputs)
+        # Count the computations that wait for each name: the longest chain, and all.
+        order = [*TopologicalSorter(inputs).static_order()]
+        chain = dict.fromkeys(order, 0)
+        waiting: dict[_Name, set[_Name]] = {name: set() for name in order}
+        for name in reversed(order):
+            for wanted in inputs.get(name, ()):
+                chain[wanted] = max(chain[wanted], chain[name] + 1)
+                waiting[wanted] |= {name, *waiting[name]}
+        self._urgency = {name: (chain[name], len(waiting[name])) for name in order}
         self._one_by_one = frozenset(one_by_one)
         self._one_runs = False
         self._order = TopologicalSorter(inputs)
@@ -136,21 +144,3 @@ def compute_all(
         helper.join()
     if queue.errors:
         raise queue.errors[0]
-
-
-def _urgencies(
-    inputs: Mapping[_Name, Iterable[_Name]],
-) -> dict[_Name, tuple[int, int]]:
-    """Count the computations that wait for each name: the longest chain, and all.
-
-    The name that the longest chain waits for comes first, so that no thread is left
-    with that chain at the end.
-    """
-    order = [*TopologicalSorter(inputs).static_order()]
-    chain = dict.fromkeys(order, 0)
-    waiting: dict[_Name, set[_Name]] = {name: set() for name in order}
-    for name in reversed(order):
-        for wanted in inputs.get(name, ()):
-            chain[wanted] = max(chain[wanted], chain[name] + 1)
-            waiting[wanted] |= {name, *waiting[name]}
-    return {name: (chain[name], len(waiting[name])) for name in order}

@@ -4,7 +4,7 @@ On a device: the kernels of the stream with most kernel time. On a host: the ops
 busiest thread, the ops of all threads, and the executed instructions of compiled
 programs, merged over all threads.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,10 +105,8 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_COLLECTIVE: Final = _KINDS.index("collective")
 #: What a program's own instructions are, whether they compute or wait.
-_PROGRAM: Final = (_KINDS.index("kernel"), _KINDS.index("transfer_wait"))
+_PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 #: Nothing that lasts this share of the recording can be one of three equal steps.
 _TOO_LONG: Final = 0.5
 #: A thread that spends this share of its op time in functions of an input pipeline is
@@ -134,10 +137,16 @@ def device_sequence(
     belongs to: layers that repeat inside one step run equal kernels for different
     ops, whereas equal steps run them for equal ops.
     """
-    row = _busiest_stream(device_activity)
-    if row is None:
+    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
+    if not len(kernel):
         return None
-    track = int(handles(device_activity, "track")[row[0]])
+    tracks_of_kernels = handles(device_activity, "track")[kernel]
+    # One more for each: a stream of kernels without length beats an empty one.
+    busy = np.bincount(
+        tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
+    )
+    track = int(np.argmax(busy))
+    row = kernel[tracks_of_kernels == track]
     start, dur = (ints(device_activity, name)[row] for name in ("start_ps", "dur_ps"))
     symbols = _kernel_symbols(device_activity, row)
     return SymbolSequence(
@@ -159,7 +168,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
     device_activity, launches = correlation.activity, correlation.launches
     launch_of_activity = correlation.launch_of_activity
     kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, ACTIVITY_CODES["collective"]))
     row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
@@ -242,7 +251,7 @@ def instruction_sequence(
 
 def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     """Return True for rows of `tracks` that are host threads, not input workers."""
-    thread = TRACK_KINDS.categories.to_list().index("thread")
+    thread = TRACK_CODES["thread"]
     on_host: NDArray[np.bool_] = absent(tracks["device"])
     worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
     found: NDArray[np.bool_] = (codes(tracks, "kind") == thread) & on_host & ~worker
@@ -278,17 +287,6 @@ def sequence_of_events(
         end_ps=int((start + dur).max()) if len(start) else 0,
         on_device=on_device,
     )
-
-
-def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
-    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
-    if not len(kernel):
-        return None
-    track = handles(device_activity, "track")[kernel]
-    # One more for each, so that a stream of kernels without length beats an empty one.
-    busy = np.bincount(track, weights=ints(device_activity, "dur_ps")[kernel] + 1)
-    busiest: NDArray[np.int64] = kernel[track == int(np.argmax(busy))]
-    return busiest
 
 
 def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Codes:

@@ -139,7 +139,7 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     return name, [
         resolver.resolve(raw, computation)
         for computation, instructions in computations.items()
-        for raw in _as_scheduled(instructions, schedule.get(computation, ()))
+        for raw in _order_by_schedule(instructions, schedule.get(computation, ()))
     ]
 
 
@@ -168,6 +168,18 @@ class _Resolver:
             line = found_line or 0
         products = self._products_of(raw)
         deciding = products or (raw,)
+        elements = [
+            _ELEMENTS[element]
+            for raw in deciding
+            for operand in raw.operands
+            if (element := self._elements.get(operand, 0)) in _ELEMENTS
+        ]
+        # Of equal widths a floating type says more than an index or a mask.
+        widest, _ = max(
+            elements,
+            key=lambda it: (it[1], it[0][0] in "fbc", it[0]),
+            default=(None, 0),
+        )
         return HloInstruction(
             name=raw.name,
             opcode=raw.opcode,
@@ -175,7 +187,7 @@ class _Resolver:
             op_type=op_type or None,
             source_file=file or None,
             source_line=line or None if file else None,
-            operand_type=self._widest(deciding),
+            operand_type=widest,
             custom_call=raw.custom_call or None,
             matmul=bool(products),
             shape=raw.shape,
@@ -206,18 +218,6 @@ class _Resolver:
         self._products[computation] = tuple(found)
         return self._products[computation]
 
-    def _widest(self, raws: Sequence[_Raw]) -> str | None:
-        elements = [
-            _ELEMENTS[element]
-            for raw in raws
-            for operand in raw.operands
-            if (element := self._elements.get(operand, 0)) in _ELEMENTS
-        ]
-        if not elements:
-            return None
-        # Of equal widths a floating type says more than an index or a mask.
-        return max(elements, key=lambda it: (it[1], it[0][0] in "fbc", it[0]))[0]
-
 
 def _multiplies(raw: _Raw) -> bool:
     if raw.opcode in _PRODUCTS:
@@ -239,7 +239,7 @@ def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
         yield computation, order
 
 
-def _as_scheduled(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
+def _order_by_schedule(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
     """Return the instructions in the order of the schedule, unscheduled ones last."""
     place = {number: at for at, number in enumerate(order)}
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
@@ -274,7 +274,7 @@ def _instruction(view: memoryview) -> _Raw:
         elif field == 35 and isinstance(value, int):
             number = value
         elif field == 3 and isinstance(value, memoryview):
-            element = _element(value)
+            element = numbers_of(value).get(2, 0)
             shape = shape_text(value, _ELEMENTS)
         elif field in ATTRIBUTE_FIELDS:
             attributes[field] = value
@@ -313,13 +313,6 @@ def _op_metadata(
     return op_type, op_name, file, line, frame
 
 
-def _element(view: memoryview) -> int:
-    for field, value in fields_of(view):
-        if field == 2 and isinstance(value, int):
-            return value
-    return 0
-
-
 def _stack_frames(view: memoryview) -> list[_Frame]:
     """File and line of each frame, by frame number less one."""
     files: list[str] = []
@@ -335,16 +328,11 @@ def _stack_frames(view: memoryview) -> list[_Frame]:
             locations.append((numbers.get(1, 0), numbers.get(3, 0)))
         elif field == 4:
             frames.append(numbers_of(value).get(1, 0))
-    return [_frame(files, locations, location) for location in frames]
-
-
-def _frame(
-    files: Sequence[str], locations: Sequence[tuple[int, int]], location: int
-) -> _Frame:
-    # All three lists are numbered from 1; 0 is none.
-    if not 0 < location <= len(locations):
-        return _Frame(file=None, line=None)
-    file, line = locations[location - 1]
-    return _Frame(
-        file=files[file - 1] if 0 < file <= len(files) else None, line=line or None
-    )
+    found = []
+    for location in frames:
+        # All three lists are numbered from 1; 0 is none.
+        known = 0 < location <= len(locations)
+        file, line = locations[location - 1] if known else (0, 0)
+        name = files[file - 1] if 0 < file <= len(files) else None
+        found.append(_Frame(file=name, line=line or None))
+    return found

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.derive.costs.convolutions import convolution_terms, read_window
 from stepscope.derive.costs.families import FAMILIES, calls_only, cost_of, weights_of
 from stepscope.derive.costs.instructions import instruction_costs
 from stepscope.derive.costs.operands import (
@@ -20,6 +19,7 @@ from stepscope.derive.costs.operands import (
     from_lists,
     from_text,
 )
+from stepscope.derive.costs.products import convolution_terms, read_window
 from stepscope.trace.tables import HLO_OPS
 
 

@@ -1,6 +1,6 @@
 """The measures of segments against a slow second implementation.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations

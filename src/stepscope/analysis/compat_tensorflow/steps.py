@@ -14,8 +14,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tables import DEVICE_ACTIVITY
-from stepscope.trace.tracks import DERIVED_LINES, TRACK_KINDS
+from stepscope.trace.tables import DERIVED_LINES, DEVICE_ACTIVITY, TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import GIB, PS_PER_MS, PS_PER_S, PS_PER_US
 

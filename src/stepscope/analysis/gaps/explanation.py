@@ -26,7 +26,7 @@ from stepscope.analysis.gaps.stretch import (
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.steps.rows import step_at
 from stepscope.derive.account.naming import UNNAMED, naming
-from stepscope.derive.account.ran import largest, pieces, what_ran
+from stepscope.derive.account.parts import largest, pieces, what_ran
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_places
@@ -37,7 +37,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.analysis.gaps.stretch import Shown, Stretch
     from stepscope.derive.account.naming import Name, Naming
-    from stepscope.derive.account.ran import RanMost
+    from stepscope.derive.account.parts import RanMost
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.remedies import Remedy
-from stepscope.trace.schema import read_columns, read_rows, read_tables
+from stepscope.trace.schema import read_columns, read_reasons, read_tables
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -41,19 +40,8 @@ def tables_of(tool: str) -> dict[str, TableSchema]:
 
 @cache
 def room_reasons(room: str) -> dict[str, Unavailable]:
-    """Return why something can be missing from results of a room, by key.
-
-    Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
-    """
-    path = _ROOM.parent / room / "reasons.md"
-    return {
-        key: Unavailable(
-            code=code,
-            reason=reason,
-            remedy=Remedy[remedy] if remedy.isupper() else remedy,
-        )
-        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
-    }
+    """Return why something can be missing from results of a room, by key."""
+    return read_reasons(_ROOM.parent / room / "reasons.md")
 
 
 @cache

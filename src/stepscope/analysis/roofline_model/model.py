@@ -26,9 +26,8 @@ from stepscope.analysis.roofline_model.work import (
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.costs import kernel_costs, op_costs
 from stepscope.derive.ops.database import device_ops
-from stepscope.derive.ops.kernel_costs import kernel_costs
 from stepscope.hardware import device_type
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_S, PS_PER_US

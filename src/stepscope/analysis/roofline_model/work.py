@@ -16,7 +16,7 @@ from stepscope.analysis.ops.rows import (
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.ops.kernel_costs import kernel_costs
+from stepscope.derive.ops.costs import kernel_costs
 from stepscope.hardware import Unit, peak_flops, rates_of, unit_of
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.timeline.spans import host_timeline, typed_frame
-from stepscope.derive.account.charged import charged_rows
-from stepscope.derive.account.owned_time import account
+from stepscope.derive.account.owned_time import account, charged_rows
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.op_events import host_op_events
@@ -18,7 +17,7 @@ from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:

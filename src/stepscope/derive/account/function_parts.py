@@ -21,7 +21,6 @@ import numpy as np
 from stepscope.derive.host.function_frames import BEGINNINGS
 from stepscope.derive.host.function_names import COMPREHENSIONS, is_nameless
 from stepscope.derive.host.function_purposes import is_wait
-from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
@@ -136,7 +135,7 @@ def _line(
     """Return the line of a loop that takes most of its time, -1 for none."""
     took = {
         line: (seen & spans).length_ps
-        for line, seen in own_lines(lines, [kind], tracks=[track]).items()
+        for line, seen in lines.own_spans([kind], tracks=[track]).items()
     }
     most = max(took, key=lambda line: took[line], default=_NONE)
     return most if took.get(most, 0) >= _MOST * time_ps else _NONE
@@ -180,7 +179,11 @@ def calling_function(
         if node.time_ps < most:
             continue
         waiting += node.calls
-        if not node.is_own or not _is_in_its_place(frames.names[node.type]):
+        # Whether a function is known to be in no library, by its whole path.
+        if not node.is_own or not (
+            frames.names[node.type].library is False
+            and PurePath(frames.names[node.type].file or "").is_absolute()
+        ):
             continue
         if frames.function(node.type).endswith(BEGINNINGS):
             continue
@@ -224,7 +227,16 @@ class _Tree(Frozen, frozen=True, eq=True):
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
         is_loop = _loops(path, count, (start[kept], end[kept]), windows)
         if beside:
-            is_loop &= _on_pythons_threads(frames, parent_path, types)
+            # Which paths begin with what Python begins a thread with.
+            on_threads = np.array(
+                [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types],
+                np.bool_,
+            )
+            # A path is numbered after the one that it is called from.
+            for child, above in enumerate(parent_path.tolist()):
+                if above >= 0:
+                    on_threads[child] = on_threads[above]
+            is_loop &= on_threads
         calls: list[list[int]] = [[] for _ in range(count)]
         roots: list[int] = []
         named = [frames.names[kind] for kind in types.tolist()]
@@ -270,24 +282,20 @@ class _Tree(Frozen, frozen=True, eq=True):
             return self._large(node.calls, least)
         if owner == _NONE:
             return self._gives_way(at, self._large(node.calls, least))
-        own = self._own_calls(at, least)
+        # The program's next own functions below a path, through libraries.
+        own: list[int] = []
+        waiting = self._large(self.nodes[at].calls, least)
+        while waiting:
+            call = waiting.pop()
+            if self.nodes[call].is_own:
+                own.append(call)
+            else:
+                waiting += self._large(self.nodes[call].calls, least)
         # What a library calls back is the program's own again.
         return self._gives_way(at, own, most=_MOST) if node.is_own else own
 
     def _large(self, calls: Iterable[int], least: float) -> list[int]:
         return [call for call in calls if self.nodes[call].time_ps >= least]
-
-    def _own_calls(self, at: int, least: float) -> list[int]:
-        """Return the program's next own functions below a path, through libraries."""
-        found: list[int] = []
-        waiting = self._large(self.nodes[at].calls, least)
-        while waiting:
-            call = waiting.pop()
-            if self.nodes[call].is_own:
-                found.append(call)
-            else:
-                waiting += self._large(self.nodes[call].calls, least)
-        return found
 
     def _gives_way(self, at: int, calls: list[int], *, most: float = _ALL) -> list[int]:
         """Return those of some calls among which a function's time is divided.
@@ -329,11 +337,6 @@ class _Tree(Frozen, frozen=True, eq=True):
                 else:
                     waiting.append(call)
         return time
-
-
-def _is_in_its_place(name: FunctionName) -> bool:
-    """Return whether a function is known to be in no library, by its whole path."""
-    return name.library is False and PurePath(name.file or "").is_absolute()
 
 
 def _is_own(name: FunctionName) -> bool:
@@ -397,22 +400,6 @@ def _loops(
     # The recording may begin and end within a step.
     nearly: NDArray[np.bool_] = whole >= _AROUND * (partly - 2)
     return found & nearly
-
-
-def _on_pythons_threads(
-    frames: FunctionFrames,
-    parent_path: NDArray[np.int64],
-    types: NDArray[np.int32],
-) -> NDArray[np.bool_]:
-    """Return which paths begin with what Python begins a thread with."""
-    found = np.array(
-        [frames.function(int(kind)).endswith(BEGINNINGS) for kind in types], np.bool_
-    )
-    # A path is numbered after the one that it is called from.
-    for path, above in enumerate(parent_path.tolist()):
-        if above >= 0:
-            found[path] = found[above]
-    return found
 
 
 def _paths(

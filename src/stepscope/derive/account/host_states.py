@@ -224,8 +224,13 @@ class HostStates(Frozen, frozen=True):
         active = self.doing(track, within)
         told = self.told.get(track, _NOTHING_TOLD).within(within)
         away = self.off_core.get(track, Spans.empty())
+        lines = (track, *self.notes) if track in self.programs() else (track,)
         own = self._claims(
-            self._only(track, within), told, within, active=active, away=away
+            _of_all([self.classes.when(line, within) for line in lines]),
+            told,
+            within,
+            active=active,
+            away=away,
         )
         # Both are in the same order: one owner's own claim, then that of others.
         return tuple(
@@ -370,10 +375,6 @@ class HostStates(Frozen, frozen=True):
         told = [spans for code, spans in sets.items() if code not in _FOR_OTHERS]
         functions = self.told.get(track, _NOTHING_TOLD)
         return _union_within((*told, functions.named, functions.calling), within)
-
-    def _only(self, track: int, within: Spans) -> _State:
-        lines = (track, *self.notes) if track in self.programs() else (track,)
-        return _of_all([self.classes.when(line, within) for line in lines])
 
     def _any(self, within: Spans) -> _State:
         classes = self.classes

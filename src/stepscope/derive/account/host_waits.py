@@ -17,6 +17,7 @@ from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
@@ -45,22 +46,7 @@ _FOR_THREADS: Final = Pattern(
     r"[\\/](?:threading|queue|(?:concurrent|multiprocessing)[\\/][\w\\/]+)\.py\Z"
 )
 
-_NOTHING_SEEN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="It was not recorded when the program's own thread wanted a core.",
-    remedy="Record with stepscope on Linux, with `python_sampling_hz` above 0.",
-)
-_NOT_KNOWN: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Threads outside of Python compute while the program's own thread sleeps; "
-    "whether they do so for it is not known.",
-    remedy="Record the framework's ops.",
-)
-_NO_WAITS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The program's own thread sleeps in none of its functions.",
-    remedy="Nothing to do.",
-)
+_NOTHING_SEEN: Final = WHY["core_not_recorded"]
 
 
 class HostWaits(Frozen, frozen=True):
@@ -148,7 +134,7 @@ def host_waits(
     if unknown.length_ps > _OTHERS * asleep.length_ps:
         asleep, busy, may_be_pooled = surely, surely & busy, False
     if not len(asleep):
-        return _NOT_KNOWN if len(pooled) else _NO_WAITS
+        return WHY["pool_may_compute"] if len(pooled) else WHY["no_sleep"]
     found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
     if found[0].type < 0:
         return _NOTHING_SEEN

@@ -249,7 +249,15 @@ class Naming(Frozen, frozen=True, dict=True):
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
-            parts = self._launching(track, covered, at)
+            # Name launching by the outermost op around it, calls apart.
+            calls = self.classes.when(track, covered)(HostCode.LAUNCH)
+            parts = []
+            for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
+                # A call outside of any op is named by itself.
+                parts += [
+                    (Name(name.name, detail), spent)
+                    for name, spent in self._by_type(at, self._within(part, at))
+                ]
         else:
             parts = self._by_type(at, time)
         if owner == "sync":
@@ -282,20 +290,6 @@ class Naming(Frozen, frozen=True, dict=True):
             (Name(f"{name.name}, {told}") if name.function else name, time)
             for name, time in parts
         ]
-
-    def _launching(
-        self, track: int, spans: Spans, outer: NDArray[np.int64]
-    ) -> list[tuple[Name, int]]:
-        """Name launching by the outermost op around it, calls apart."""
-        calls = self.classes.when(track, spans)(HostCode.LAUNCH)
-        found = []
-        for detail, part in (("launch call", calls), ("dispatch", spans - calls)):
-            # A call outside of any op is named by itself.
-            found += [
-                (Name(name.name, detail), spent)
-                for name, spent in self._by_type(outer, self._within(part, outer))
-            ]
-        return found
 
     def _meeting(
         self,

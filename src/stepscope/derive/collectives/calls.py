@@ -16,11 +16,16 @@ from stepscope.derive.collectives.arguments import (
     is_sure_kind,
     recorded_arguments,
 )
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.costs.operands import from_text
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
     is_collective_op,
@@ -86,11 +91,7 @@ _IN_PLACE: Final = frozenset({"all-reduce", "broadcast", "reduce"})
 #: Tensors of an op that gives one and gets one.
 _BOTH_SIDES: Final = 2
 
-NO_COLLECTIVES: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="No device of this host took part in a collective.",
-    remedy=Remedy.RECORD_DEVICE_OF_COLLECTIVES,
-)
+NO_COLLECTIVES: Final = WHY["no_device_collectives"]
 
 
 class _Names(NamedTuple):
@@ -201,7 +202,7 @@ def collective_calls(
         Columns `COLLECTIVE_CALLS`, by device and start.
     """
     classes = activity_classes.rows
-    collective = ACTIVITY_KINDS.categories.to_list().index("collective")
+    collective = ACTIVITY_CODES["collective"]
     wanted = (classes["kind"] == collective).to_numpy()
     rows = np.flatnonzero(by_row(wanted, activity_classes.code))
     if not len(rows):
@@ -431,28 +432,18 @@ def surroundings(
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
     ):
         chosen = picked(types, wanted)
-        found.append(_nearest(given.nesting.parent, chosen, call))
+        # The nearest of the chosen events around each one of others; -1 for none.
+        if not len(chosen) or not (call >= 0).any():
+            nearest = np.full(len(call), -1, np.int32)
+        else:
+            label = np.full(len(given.nesting.parent), -1, np.int32)
+            label[chosen] = chosen
+            begin = int(chosen[0])
+            accepted_answer(
+                inherit(
+                    given.nesting.parent, label, begin, max(int(call.max()) + 1, begin)
+                )
+            )
+            nearest = np.where(call >= 0, label[call], np.int32(-1))
+        found.append(nearest)
     return Surroundings(*found)
-
-
-def _nearest(
-    parent: NDArray[np.int32],
-    chosen: NDArray[np.integer],
-    of: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    """Return the nearest of the chosen events around each one of others; -1 for none.
-
-    Args:
-        parent: Row by row the event that holds it.
-        chosen: Rows that may enclose others, ascending.
-        of: Rows to look from; negative ones have none.
-    """
-    if not len(chosen) or not (of >= 0).any():
-        return np.full(len(of), -1, np.int32)
-    label = np.full(len(parent), -1, np.int32)
-    label[chosen] = chosen
-    begin = int(chosen[0])
-    answer = inherit(parent, label, begin, max(int(of.max()) + 1, begin))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return np.where(of >= 0, label[of], np.int32(-1))

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import numbering
 from stepscope.trace.reading.nullable import filled, held
+from stepscope.trace.tables import ACTIVITY_KINDS, DERIVED_LINES, TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
     from numpy.typing import NDArray
+
+#: Category → its code in the columns of that Enum, as `codes` returns them.
+ACTIVITY_CODES: Final = {kind: at for at, kind in enumerate(ACTIVITY_KINDS.categories)}
+TRACK_CODES: Final = {kind: at for at, kind in enumerate(TRACK_KINDS.categories)}
+LINE_CODES: Final = {line: at for at, line in enumerate(DERIVED_LINES.categories)}
+
+
+def accepted_answer(answer: int) -> int:
+    """Return what a kernel answered; below zero it refused its arrays."""
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return answer
 
 
 def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
@@ -65,7 +78,5 @@ def picked(
         return np.empty(0, np.int64)
     # Pages that are never written take no memory.
     out = np.empty(max(last - begin, 0), np.int64)
-    count: int = numbering.pick(key, wanted.view(np.uint8), begin, last, out)
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
-    return out[:count]
+    count = numbering.pick(key, wanted.view(np.uint8), begin, last, out)
+    return out[: accepted_answer(count)]

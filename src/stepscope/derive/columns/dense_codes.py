@@ -14,6 +14,7 @@ import polars as pl
 
 from stepscope._core import launches as kernels
 from stepscope._core import numbering
+from stepscope.derive.columns.arrays import accepted_answer
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -116,17 +117,17 @@ def _paired(
         return _paired_by_sorting(outer, inner)
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
-    count = numbering.number(
-        outer.code if outer is not None else np.empty(0, np.int32),
-        np.ascontiguousarray(inner, np.int32),
-        least,
-        width,
-        np.full(places, -1, np.int32),
-        out,
-        first,
+    count = accepted_answer(
+        numbering.number(
+            outer.code if outer is not None else np.empty(0, np.int32),
+            np.ascontiguousarray(inner, np.int32),
+            least,
+            width,
+            np.full(places, -1, np.int32),
+            out,
+            first,
+        )
     )
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
     return Codes(out, first[:count].copy())
 
 
@@ -180,14 +181,14 @@ def _add_up(
     *outputs: NDArray[np.int64],
 ) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
-    answer = numbering.totals(
-        np.ascontiguousarray(code, np.int32),
-        np.ascontiguousarray(values),
-        counted.view(np.uint8),
-        *outputs,
+    accepted_answer(
+        numbering.totals(
+            np.ascontiguousarray(code, np.int32),
+            np.ascontiguousarray(values),
+            counted.view(np.uint8),
+            *outputs,
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
 
 
 def hulls_by(
@@ -205,16 +206,16 @@ def hulls_by(
         dur_ps: By row.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
-    answer = numbering.hulls(
-        np.ascontiguousarray(code, np.int32),
-        np.ascontiguousarray(start_ps),
-        np.ascontiguousarray(dur_ps),
-        found.count,
-        found.first_ps,
-        found.last_ps,
+    accepted_answer(
+        numbering.hulls(
+            np.ascontiguousarray(code, np.int32),
+            np.ascontiguousarray(start_ps),
+            np.ascontiguousarray(dur_ps),
+            found.count,
+            found.first_ps,
+            found.last_ps,
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
     return found
 
 

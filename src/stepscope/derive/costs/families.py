@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.derive.costs.convolutions import CONVOLUTIONS
 from stepscope.derive.costs.operands import Part, operand_bytes, total_bytes
 from stepscope.derive.costs.pointwise import (
     CALLERS,
     LISTS,
     MOVEMENT,
-    POINTWISE,
-    WEIGHTS,
-    WITHOUT_ARITHMETIC,
-)
-from stepscope.derive.costs.products import ATTENTION, EINSUM, PRODUCTS
-from stepscope.derive.costs.reductions import (
     NORMALISATIONS,
+    POINTWISE,
     POOLING,
     REDUCTIONS,
     SOFTMAX,
+    WEIGHTS,
+    WITHOUT_ARITHMETIC,
 )
+from stepscope.derive.costs.products import ATTENTION, CONVOLUTIONS, EINSUM, PRODUCTS
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.costs.convolutions import Window, convolution_terms, read_window
 from stepscope.derive.costs.families import countable
 from stepscope.derive.costs.operands import Tensor, from_text
+from stepscope.derive.costs.products import Window, convolution_terms, read_window
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 

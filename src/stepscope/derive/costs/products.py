@@ -1,14 +1,18 @@
-"""Products of matrices, those of fused attention and their gradients included."""
+"""Products of matrices, fused attention, convolutions, and their gradients."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from stepscope.derive.costs.operands import Family, Part, Rule, broadcast_sizes
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
@@ -252,4 +256,310 @@ EINSUM: Final = Family(
     rules=dict.fromkeys(
         ("aten::einsum", "Einsum", "_FusedEinsum"), Rule(_einsum_flops, _einsum_result)
     ),
+)
+
+
+_WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
+_LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
+#: A dimension is followed position by position up to this length of the result.
+_LONGEST: Final = 1 << 20
+
+
+class Window(Frozen, frozen=True, eq=True):
+    """How a window moves; one number per spatial dimension.
+
+    Attributes:
+        stride: Distance that the window moves from one element of the result to the
+            next.
+        low: Number of zeros before the input; negative where elements are cut off.
+        spread: Distance between the elements that the window takes (its dilation).
+        gaps: Distance between the input's elements, with zeros between them.
+        labels: Meaning of each dimension of input, kernel and result: a spatial number,
+            or one of `b`, `f`, `i`, `o`; None for a window without them.
+    """
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    spread: tuple[int, ...]
+    gaps: tuple[int, ...]
+    labels: tuple[str, str, str] | None
+
+
+class _Places(Frozen, frozen=True, eq=True):
+    """Places of an op's settings among its operands; None for a setting it lacks."""
+
+    stride: int | None
+    padding: int | None
+    dilation: int | None = None
+    transposed: int | None = None
+    always_transposed: bool = False
+    output_padding: int | None = None
+    groups: int | None = None
+
+
+def _forward(places: _Places) -> Rule:
+    """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
+
+    def result(given: Operands) -> _Sizes | None:
+        return _result(given, places)
+
+    def flops(given: Operands) -> int | None:
+        inputs, weight = given.tensor(0), given.tensor(1)
+        if inputs is None or weight is None or not weight.sizes:
+            return None
+        if _is_transposed(given, places):
+            # Each input element is multiplied by the weights of its channel.
+            if not weight.sizes[0]:
+                return None
+            return 2 * inputs.elements * (weight.elements // weight.sizes[0])
+        found = _result(given, places)
+        if found is None or not weight.sizes[0]:
+            return None
+        return 2 * math.prod(found) * (weight.elements // weight.sizes[0])
+
+    return Rule(flops, result)
+
+
+def _is_transposed(given: Operands, places: _Places) -> bool:
+    if places.transposed is None:
+        return places.always_transposed
+    return given.value(places.transposed) is True
+
+
+def _result(given: Operands, places: _Places) -> _Sizes | None:
+    inputs, weight = given.tensor(0), given.tensor(1)
+    if inputs is None or weight is None:
+        return None
+    room = len(weight.sizes) - 2
+    if room < 1 or len(inputs.sizes) not in (room + 1, room + 2):
+        return None
+    stride = _setting(given, places.stride, room, 1)
+    dilation = _setting(given, places.dilation, room, 1)
+    transposed = _is_transposed(given, places)
+    padding = _padding(given, places.padding, room)
+    if stride is None or dilation is None or padding is None:
+        return None
+    kernel, length = weight.sizes[2:], inputs.sizes[-room:]
+    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    if transposed:
+        extra = _setting(given, places.output_padding, room, 0)
+        groups = 1 if places.groups is None else given.value(places.groups)
+        if extra is None or not isinstance(groups, int):
+            return None
+        sizes = tuple(
+            (length[i] - 1) * stride[i] - 2 * padding[i] + reach[i] + extra[i] + 1
+            for i in range(room)
+        )
+        channels = weight.sizes[1] * groups
+    else:
+        if padding == (-1,) * room:
+            sizes = length
+        else:
+            sizes = tuple(
+                (length[i] + 2 * padding[i] - reach[i] - 1) // stride[i] + 1
+                for i in range(room)
+            )
+        channels = weight.sizes[0]
+    if any(size < 0 for size in sizes):
+        return None
+    return (*inputs.sizes[: -room - 1], channels, *sizes)
+
+
+def _setting(
+    given: Operands, place: int | None, room: int, default: int
+) -> _Sizes | None:
+    """Read a setting: one number per dimension; a lone number applies to all."""
+    if place is None:
+        return (default,) * room
+    value = given.value(place)
+    if isinstance(value, int):
+        return (value,) * room
+    if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
+        return None
+    numbers = tuple(value) * (room if len(value) == 1 else 1)
+    if len(numbers) != room or (default == 1 and 0 in numbers):
+        return None
+    return numbers
+
+
+def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
+    """Read zeros at either end; -1 where the result is as long as the input."""
+    value = None if place is None else given.value(place)
+    if value == "valid":
+        return (0,) * room
+    if value == "same":
+        return (-1,) * room
+    return _setting(given, place, room, 0)
+
+
+def _gradients(given: Operands) -> int | None:
+    outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
+    asked = given.value(10)
+    if outer is None or inputs is None or weight is None or not weight.sizes:
+        return None
+    if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
+        return None
+    per_channel = weight.elements // weight.sizes[0]
+    moved = inputs.elements if given.value(7) is True else outer.elements
+    products = sum(one is True for one in asked[:2])
+    return 2 * products * moved * per_channel + (outer.elements if asked[2] else 0)
+
+
+def _gradients_result(given: Operands) -> _Sizes | None:
+    inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
+    if inputs is None or weight is None or not isinstance(asked, list):
+        return None
+    wanted = zip(asked, (inputs, weight), strict=False)
+    return (sum(tensor.elements for one, tensor in wanted if one is True),)
+
+
+def _input_gradient_of_library(given: Operands) -> int | None:
+    """Count by sizes of the input, result gradient, weight (out, in / groups, …)."""
+    outer, weight = given.tensor(1), given.tensor(2)
+    if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
+        return None
+    return 2 * outer.elements * (weight.elements // weight.sizes[0])
+
+
+def _input_gradient(depthwise: bool) -> Rule:  # noqa: FBT001 - a table's cell
+    """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
+
+    def flops(given: Operands) -> int | None:
+        kernel, outer = given.tensor(1), given.tensor(2)
+        if kernel is None or outer is None or len(kernel.sizes) < 3:
+            return None
+        # A depthwise filter has no sum over channels.
+        per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
+        return 2 * outer.elements * per_element
+
+    return Rule(flops, lambda _: None)
+
+
+def read_window(attributes: str | None) -> Window | None:
+    """Read `window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`."""
+    found = _WINDOW.search(attributes or "")
+    if found is None:
+        return None
+    given = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
+    size = _numbers(given.get("size", ""))
+    if not size:
+        return None
+    ones = (1,) * len(size)
+    pads = given.get("pad", "x".join(["0_0"] * len(size))).split("x")
+    low = tuple(int(pad.split("_")[0]) for pad in pads)
+    sides = [
+        _numbers(given[name]) if name in given else ones
+        for name in ("stride", "rhs_dilate", "lhs_dilate")
+    ]
+    if {len(low), *map(len, sides)} != {len(size)}:
+        return None
+    labels = _LABELS.search(attributes or "")
+    names = (labels[1], labels[2], labels[3]) if labels else None
+    return Window(size, sides[0], low, sides[1], sides[2], names)
+
+
+def convolution_terms(
+    window: Window, inputs: Sequence[int], kernel: Sequence[int], result: Sequence[int]
+) -> int | None:
+    """Count multiplications of input elements by weights, padding left out.
+
+    Returns:
+        None where the labels do not fit the sizes.
+    """
+    if window.labels is None:
+        return None
+    sizes = (tuple(inputs), tuple(kernel), tuple(result))
+    if any(len(a) != len(b) for a, b in zip(window.labels, sizes, strict=True)):
+        return None
+    by_label = [
+        dict(zip(labels, one, strict=True))
+        for labels, one in zip(window.labels, sizes, strict=True)
+    ]
+    of_input, of_kernel, of_result = by_label
+    terms = math.prod(
+        size for label, size in of_result.items() if not label.isdecimal()
+    )
+    terms *= of_kernel.get("i", 1)
+    for place in range(len(window.size)):
+        label = str(place)
+        if label not in of_input or label not in of_result:
+            return None
+        if of_result[label] > _LONGEST:
+            return None
+        # Count pairs of a place in the result and one in the window on an element.
+        starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
+        gaps = window.gaps[place]
+        reach = (of_input[label] - 1) * gaps + 1
+        found = 0
+        for step in range(window.size[place]):
+            at = starts + step * window.spread[place] - window.low[place]
+            inside = (at >= 0) & (at < reach)
+            if gaps > 1:
+                inside &= at % gaps == 0
+            found += int(np.count_nonzero(inside))
+        terms *= found
+    return terms
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.split("x")
+    return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
+
+
+_FUNCTION: Final = _forward(_Places(3, 4, 5, groups=6))
+_PADDING_FIRST: Final = _forward(_Places(4, 3, 5, groups=6))
+_GENERAL: Final = _forward(_Places(3, 4, 5, transposed=6, output_padding=7, groups=8))
+_TRANSPOSED: Final = _forward(
+    _Places(3, 4, 7, always_transposed=True, output_padding=5, groups=6)
+)
+
+CONVOLUTIONS: Final = Family(
+    name="convolution",
+    part=Part.PRODUCT,
+    formula="2 x elements of the result x weights that one of them meets; for a "
+    "transposed one elements of the input; as many again for each gradient asked for, "
+    "and one addition per element for the gradient of the bias",
+    source="the definition of the convolution; places on the padding count",
+    rules={
+        **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d"), _FUNCTION),
+        **dict.fromkeys(("aten::convolution", "aten::_convolution"), _GENERAL),
+        **dict.fromkeys(
+            ("aten::mkldnn_convolution", "aten::miopen_convolution"), _PADDING_FIRST
+        ),
+        "aten::miopen_depthwise_convolution": _PADDING_FIRST,
+        "aten::cudnn_convolution": _forward(_Places(3, 2, 4, groups=5)),
+        "aten::cudnn_convolution_relu": _FUNCTION,
+        **dict.fromkeys(
+            ("aten::thnn_conv2d", "aten::_slow_conv2d_forward"),
+            _forward(_Places(4, 5)),
+        ),
+        "aten::_conv_depthwise2d": _forward(_Places(4, 5, 6)),
+        **dict.fromkeys(
+            (
+                "aten::conv_transpose1d",
+                "aten::conv_transpose2d",
+                "aten::conv_transpose3d",
+            ),
+            _TRANSPOSED,
+        ),
+        **dict.fromkeys(
+            (
+                "aten::cudnn_convolution_backward_input",
+                "aten::miopen_convolution_backward_input",
+                "aten::mkldnn_convolution_backward_input",
+            ),
+            Rule(_input_gradient_of_library, lambda _: None),
+        ),
+        "aten::convolution_backward": Rule(_gradients, _gradients_result),
+        **dict.fromkeys(
+            (
+                *("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
+                *("_MklNativeConv2DBackpropInput", "_MklConv2DBackpropInput"),
+                "_MklNativeConv3DBackpropInputV2",
+            ),
+            _input_gradient(False),  # noqa: FBT003
+        ),
+        "DepthwiseConv2dNativeBackpropInput": _input_gradient(True),  # noqa: FBT003
+    },
 )

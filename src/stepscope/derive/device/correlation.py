@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope._core.sweeps import busy_before
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import accepted_answer, ints
 from stepscope.derive.columns.dense_codes import dense
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
@@ -82,18 +82,18 @@ def correlation(
         if order < 0:
             raise ValueError(f"device {device.device} is out of order ({order})")
         busy_until_ps[device.rows] = until
-    answer = kernels.waits(
-        launch_of,
-        ints(device_activity, "start_ps"),
-        busy_until_ps,
-        ints(launches, "start_ps"),
-        ints(launches, "dur_ps"),
-        queue_empty,
-        latency_ps,
-        early,
+    accepted_answer(
+        kernels.waits(
+            launch_of,
+            ints(device_activity, "start_ps"),
+            busy_until_ps,
+            ints(launches, "start_ps"),
+            ints(launches, "dur_ps"),
+            queue_empty,
+            latency_ps,
+            early,
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
     unmatched = rows - device_activity["correlation"].null_count() - int(counts.sum())
     return Correlation(
         activity=device_activity,
@@ -128,9 +128,7 @@ def _matched(
         called = numbered.code[len(ids) :].astype(np.int64)
         least, greatest = 0, numbered.count - 1
     table = np.full(greatest - least + 1, -1, np.int32)
-    answer = kernels.match(called, ids, least, table, found, counts)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    accepted_answer(kernels.match(called, ids, least, table, found, counts))
     if not has_id.all():
         # A missing id was looked up as 0, which some call may have.
         without = np.flatnonzero(~has_id.to_numpy() & (found >= 0))

@@ -14,9 +14,15 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import launches as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.units import PS_PER_US
@@ -54,7 +60,6 @@ _FOR_DEVICE: Final = r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize"
 _FOR_STREAM: Final = r"^(?:cuda|hip|cu)StreamSynchronize"
 #: What copies are called that end before their call returns.
 _TO_PAGEABLE: Final = "DtoH (Device -> Pageable)"
-_KERNEL: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
 
 
 class LaunchLatency(Frozen, frozen=True):
@@ -168,7 +173,7 @@ def launch_facts(
     called_ps = ints(launches, "start_ps")
     known = _known(launch_of)
     waited = start_ps[known] - called_ps[launch_of[known]]
-    kernel = codes(device_activity, "kind") == _KERNEL
+    kernel = codes(device_activity, "kind") == ACTIVITY_CODES["kernel"]
     of_kernels = dur_ps[kernel]
     early = -waited[waited < 0]
     outlasting = _outlasting_ps(
@@ -180,12 +185,20 @@ def launch_facts(
     )
     used = correlation.activity_count_of_launch > 0
     lost = _lost(launches, events, event_nesting, used)
+    total = int(of_kernels.sum())
+    if not total:
+        graph_percent = None
+    else:
+        replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
+        rows = picked(handles(device_activity, "type"), replayed)
+        replayed_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
+        graph_percent = 100 * int(replayed_ps.sum()) / total
     return LaunchFacts(
         latency_ps=launch_latency.latency_ps,
         latency_samples=launch_latency.latency_samples,
         median_call_ps=_median(ints(launches, "dur_ps")[used]),
         kernels=len(of_kernels),
-        graph_percent=_graph_percent(device_activity, event_types, kernel, of_kernels),
+        graph_percent=graph_percent,
         # It reorders the durations.
         median_kernel_ps=_median(of_kernels),
         clock_error_ps=max(
@@ -330,18 +343,18 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     """
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)
-    count = kernels.gaps(
-        handles(device_activity, "track"),
-        ints(device_activity, "start_ps"),
-        ints(device_activity, "dur_ps"),
-        correlation.launch_of_activity,
-        ints(launches, "start_ps"),
-        ints(launches, "dur_ps"),
-        2 * latency_ps,
-        out,
+    count = accepted_answer(
+        kernels.gaps(
+            handles(device_activity, "track"),
+            ints(device_activity, "start_ps"),
+            ints(device_activity, "dur_ps"),
+            correlation.launch_of_activity,
+            ints(launches, "start_ps"),
+            ints(launches, "dur_ps"),
+            2 * latency_ps,
+            out,
+        )
     )
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
     if count < ENOUGH_SAMPLES:
         return _ASSUMED_SWITCH_PS
     usual = int(np.percentile(out[:count], _SWITCH_QUANTILE, overwrite_input=True))
@@ -351,18 +364,3 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
 def _median(values: NDArray[np.int64]) -> int | None:
     """Return the median of values that may be reordered; None without any."""
     return int(np.median(values, overwrite_input=True)) if len(values) else None
-
-
-def _graph_percent(
-    device_activity: pl.DataFrame,
-    event_types: pl.DataFrame,
-    kernel: NDArray[np.bool_],
-    of_kernels: NDArray[np.int64],
-) -> float | None:
-    total = int(of_kernels.sum())
-    if not total:
-        return None
-    replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
-    rows = picked(handles(device_activity, "type"), replayed)
-    dur_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
-    return 100 * int(dur_ps.sum()) / total

@@ -87,7 +87,14 @@ def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | Non
     if not recorded or doubtful:
         row |= {"memory_bandwidth": published, "memory_source": _DATA_SHEET}
     if doubtful:
-        return row, _doubt(sheet.product, recorded, published)
+        return row, QualityNote(
+            kind="memory_bandwidth_doubtful",
+            severity="info",
+            scope="devices",
+            message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
+            f"{100 * recorded / published:.0f} % of what the data sheet of "
+            f"{sheet.product} says; its {published / _GIGA:,.0f} GB/s are used.",
+        )
     if _DATA_SHEET in (row["clock_source"], row["memory_source"]):
         parts = []
         if row["clock_source"] == _DATA_SHEET:
@@ -102,14 +109,3 @@ def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | Non
             f"sheet of {sheet.product}: {' and '.join(parts)}.",
         )
     return row, None
-
-
-def _doubt(product: str, recorded: float, published: float) -> QualityNote:
-    return QualityNote(
-        kind="memory_bandwidth_doubtful",
-        severity="info",
-        scope="devices",
-        message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
-        f"{100 * recorded / published:.0f} % of what the data sheet of {product} says; "
-        f"its {published / _GIGA:,.0f} GB/s are used.",
-    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, ints
 from stepscope.derive.device.kernel_names import (
     DOUBLE,
     NARROW,
@@ -17,7 +17,6 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 #: whether any computes in a width that no kernel is known to have.
 _UNTOLD: Final = 0.05
 #: Code of the kind of activity that computes.
-KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
 def untold_widths(share: float) -> Unavailable | None:
@@ -126,7 +125,19 @@ def precision(
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
     rows = activity_classes.rows
-    told = _told(rows, event_types["name"], strings, hlo_ops, _capability(devices))
+    # The oldest capability of the host's devices; None where it is unknown.
+    if isinstance(devices, Unavailable):
+        capability = None
+    else:
+        found = [
+            (0, 0) if vendor == "AMD" else (major, minor or 0)
+            for vendor, major, minor in devices[
+                ["vendor", "cc_major", "cc_minor"]
+            ].iter_rows()
+            if vendor == "AMD" or major is not None
+        ]
+        capability = min(found, default=None)
+    told = _told(rows, event_types["name"], strings, hlo_ops, capability)
     dur_ps = np.bincount(
         activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
@@ -210,24 +221,6 @@ def _decided(
             (one for one in found if one[0] == most), key=lambda one: (-found[one], one)
         )
     return decided
-
-
-def _capability(devices: pl.DataFrame | Unavailable) -> tuple[int, int] | None:
-    """Return the oldest capability of the host's devices; None where it is unknown.
-
-    Names of AMD's kernels say where operands are cut; (0, 0) keeps the rule for names
-    that do not from applying to them.
-    """
-    if isinstance(devices, Unavailable):
-        return None
-    found = [
-        (0, 0) if vendor == "AMD" else (major, minor or 0)
-        for vendor, major, minor in devices[
-            ["vendor", "cc_major", "cc_minor"]
-        ].iter_rows()
-        if vendor == "AMD" or major is not None
-    ]
-    return min(found, default=None)
 
 
 def width_of_element(element: str | None) -> Width | None:

@@ -14,8 +14,8 @@ from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl

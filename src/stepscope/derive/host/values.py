@@ -16,8 +16,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, TRACK_KINDS, UINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

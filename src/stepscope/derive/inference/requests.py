@@ -24,8 +24,8 @@ from stepscope.derive.host.values import (
 )
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -82,19 +82,6 @@ _NO_REQUEST: Final = (
     | EventFlag.END_THUNK
 )
 
-_NONE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No event is a request: none carries a request id or a batch size, and no "
-    "serving library was at work.",
-    remedy="Put an annotation around each request, with its id and size: "
-    "`Trace('serve_request', request_id=i, batch_size=n)`.",
-)
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="The file holds events without names, so no request can be recognised.",
-    remedy=Remedy.COPY_AGAIN,
-)
-
 
 class Requests(Frozen, frozen=True):
     """The requests of one host; those on one thread do not overlap.
@@ -127,7 +114,7 @@ def requests(
             training.
     """
     if not event_types["known"].any():
-        return _NAMELESS
+        return WHY["nameless_requests"]
     marked = not isinstance(steps, Unavailable) and steps.source == "marker"
     scene = _Scene(trace, tracks, events, event_kinds)
     found = [scene.calls(event_types["name"], marked=marked)]
@@ -137,7 +124,7 @@ def requests(
         found += [scene.announced(values, marked=marked)]
     rows = np.unique(np.concatenate(found))
     if not len(rows):
-        return stats if isinstance(stats, Unavailable) else _NONE
+        return stats if isinstance(stats, Unavailable) else WHY["no_requests"]
     return Requests(
         scene.outermost(rows, event_types["name"], values),
         without_values=stats if isinstance(stats, Unavailable) else None,

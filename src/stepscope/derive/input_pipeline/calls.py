@@ -88,19 +88,53 @@ def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     critical = np.concatenate((reached.kept_ps, np.zeros(len(others.call), np.int64)))
     blocking = np.arange(len(call)) < len(reached.call)
     order = np.lexsort((execution, call))
-    stages = _per_stage(
+    stages = _sum_by_stage(
         pipeline_graph,
         call=call[order],
         execution=execution[order],
         critical_ps=critical[order],
         blocking=blocking[order],
     )
+    too_deep = QualityNote(
+        kind="pipeline_too_deep",
+        severity="warning",
+        count=walk.cut,
+        scope="input pipelines",
+        message=f"{walk.cut:,} executions of input pipeline stages lie more than "
+        f"{_DEEPEST} levels deep; their time is charged to what waited for them.",
+    )
+    # Latency, rank and bottleneck of each call.
+    named = pipeline_graph.stages.with_row_index("stage").select(
+        pl.col("stage").cast(pl.Int32), "transparent", "long_name"
+    )
+    bottlenecks = (
+        stages.filter("blocking")
+        .join(named, on="stage", how="left", maintain_order="left")
+        .filter(~pl.col("transparent"))
+        .sort(
+            *("call", "self_ps", "critical_ps", "long_name", "stage"),
+            descending=[False, True, True, False, False],
+        )
+        .group_by("call", maintain_order=True)
+        .agg(pl.col("stage").first().alias("bottleneck"))
+    )
+    slowest_first = pl.struct(-pl.col("latency_ps"), "call").rank("ordinal")
     return PipelineCalls(
-        calls=_calls(pipeline_graph, stages),
+        calls=pl.DataFrame(
+            {
+                "call": np.arange(len(pipeline_graph.root), dtype=np.int32),
+                "pipeline": pipeline_graph.pipeline,
+                "start_ps": pipeline_graph.start_ps[pipeline_graph.root],
+                "latency_ps": pipeline_graph.dur_ps[pipeline_graph.root],
+            }
+        )
+        .with_columns((slowest_first.over("pipeline") - 1).alias("rank"))
+        .join(bottlenecks, on="call", how="left", maintain_order="left")
+        .select(pl.col(name).cast(kind) for name, kind in CALLS.items()),
         stages=stages,
         call=call[order],
         execution=execution[order],
-        notes=_notes(walk.cut),
+        notes=(too_deep,) if walk.cut else (),
     )
 
 
@@ -266,7 +300,7 @@ def _sums(
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
 
 
-def _per_stage(
+def _sum_by_stage(
     graph: PipelineGraph,
     *,
     call: NDArray[np.int64],

@@ -10,7 +10,7 @@ Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -34,11 +34,10 @@ from stepscope.derive.input_pipeline.stages import (
     stages_of,
 )
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,17 +46,7 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
-
-_NO_STAGES: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="The input was recorded as calls without stages, so it has no graph.",
-    remedy=Remedy.RECORD_PIPELINE_STAGES,
-)
-_NO_WHOLE_CALL: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="The profile holds work of an input pipeline, but no call of a whole one.",
-    remedy=Remedy.RECORD_WHOLE_CALL_OF_PROCESS,
-)
+    from stepscope.unavailable import Unavailable
 
 
 class PipelineGraph(Frozen, frozen=True):
@@ -117,7 +106,7 @@ def pipeline_graph(
     """
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
     if not len(listed):
-        return _NO_STAGES
+        return WHY["no_pipeline_stages"]
     stages, stage = stages_of(listed)
     place = ints(listed, "event")
     order = _outermost_first(listed, stages["depth"].to_numpy()[stage])
@@ -148,7 +137,7 @@ def pipeline_graph(
     )
     roots, of_root = _roots(runs, stages)
     if not len(roots):
-        return _NO_WHOLE_CALL
+        return WHY["no_whole_call"]
     pipelines, pipeline = pipelines_of(stages, of_root)
     return PipelineGraph(
         stages=stages.select(*STAGES),

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -91,38 +90,6 @@ _LOADER: Final = r"^enumerate\(\w+\)#.*__next__"
 _WAITS: Final = Pattern(r"MultiProcessing\w*\.__next__")
 #: Ranges of input libraries, which do more than fetch.
 _LIBRARY: Final = r"(?i)^(?:py)?grain(?:$|[ ._:])"
-_H2D: Final = ACTIVITY_KINDS.categories.to_list().index("h2d")
-
-_NONE: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No event of an input pipeline, of a data loader or of an input stage was "
-    "recorded.",
-    remedy=Remedy.NAME_FETCH,
-)
-_IN_WORKERS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The loader makes its batches in worker processes, whose work is told by "
-    "function (`worker_functions`), and not divided into reading and transforming.",
-    remedy="Record one epoch with `num_workers=0`: then the process of the steps makes "
-    "the batches, and its stages and functions are told.",
-)
-_ONE_CALL: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="What was recorded makes or fetches a batch in one call: what of it reads "
-    "and what transforms is not told apart.",
-    remedy=Remedy.MARK_FETCH_AND_READING,
-)
-_NO_READER: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No recorded stage of the input pipeline reads files: what a function or a "
-    "generator of it reads counts as preprocessing.",
-    remedy=Remedy.READ_FILES_BY_STAGE,
-)
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="The file holds events without names, so no input op can be recognised.",
-    remedy=Remedy.COPY_AGAIN,
-)
 
 
 class InputOps(Frozen, frozen=True):
@@ -159,7 +126,7 @@ def input_ops(
     input stages, and the calls that copy to a device or feed it.
     """
     if not event_types["known"].any():
-        return _NAMELESS
+        return WHY["nameless_input"]
     found = _Found()
     doubts: dict[str, Unavailable] = {}
     if isinstance(iterators, Unavailable):
@@ -172,7 +139,9 @@ def input_ops(
     else:
         # The calls of the host that launched nothing but copies to a device.
         launch = correlation.launch_of_activity
-        sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
+        sent = (codes(correlation.activity, "kind") == ACTIVITY_CODES["h2d"]) & (
+            launch >= 0
+        )
         copied = np.bincount(launch[sent], minlength=correlation.launches.height)
         only = (copied > 0) & (copied == correlation.activity_count_of_launch)
         copies = handles(correlation.launches, "event")[only]
@@ -238,13 +207,24 @@ class _Found:
         """Return the sums by op; of several names of one event the last one counts."""
         if not self._rows:
             # Copies alone say nothing about how the program gets its data.
-            return doubts.get("preprocessing", _NONE)
+            return doubts.get("preprocessing", WHY["no_input_ops"])
         rows, op = np.concatenate(self._rows), np.concatenate(self._op)
         order = np.argsort(rows, kind="stable")
         rows, op = rows[order], op[order]
         last = np.append(rows[1:] != rows[:-1], True)
         rows, op = rows[last], op[last]
-        ops, number = _united(pl.concat(self._ops), op)
+        # Drop ops without calls, unite those of one name and category, renumber.
+        used, code = np.unique(op, return_inverse=True)
+        listed = pl.concat(self._ops)[used]
+        key = ["name", "category"]
+        ops = listed.unique(key, keep="first", maintain_order=True)
+        numbered = listed.select(key).join(
+            ops.select(key).with_row_index("number"),
+            on=key,
+            how="left",
+            maintain_order="left",
+        )
+        number = handles(numbered, "number")[code]
         start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
@@ -254,7 +234,9 @@ class _Found:
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         if (ops["category"] == WAITING_FOR_WORKERS).any():
-            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], _IN_WORKERS) | doubts
+            doubts = (
+                dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
+            )
         doubts = _not_told_apart(ops) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
@@ -274,27 +256,10 @@ class _Found:
 def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
     """Return the kinds of work that these ops could hold without showing them."""
     if not ops["name"].str.starts_with(BEGINNING).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:3], _ONE_CALL)
+        return dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_one_call"])
     if not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:2], _NO_READER)
+        return dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"])
     return {}
-
-
-def _united(
-    ops: pl.DataFrame, op: NDArray[np.int64]
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """Drop ops without calls, unite those of one name and category, renumber."""
-    used, code = np.unique(op, return_inverse=True)
-    rows = ops[used]
-    key = ["name", "category"]
-    united = rows.unique(key, keep="first", maintain_order=True)
-    number = rows.select(key).join(
-        united.select(key).with_row_index("number"),
-        on=key,
-        how="left",
-        maintain_order="left",
-    )
-    return united, handles(number, "number")[code]
 
 
 def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:

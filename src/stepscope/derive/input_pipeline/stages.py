@@ -21,7 +21,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,23 +143,23 @@ def stages_of(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
     known = first.with_columns(pl.col("id").replace({0: None})).hstack(
         facts[name_code[numbered.first]].rename({"consumer": "consumer_name"})
     )
-    consumer = pl.Series("consumer", _consumers(known), pl.Int32)
+    # The consumer of each stage: by id, else by a name that is unique.
+    stage_of_id: dict[int, int] = {}
+    stage_of_name: dict[str, int | None] = {}
+    for stage, (number, name) in enumerate(known.select("id", "long_name").rows()):
+        if number is not None:
+            stage_of_id.setdefault(number, stage)
+        stage_of_name[name] = None if name in stage_of_name else stage
+    consumer = pl.Series(
+        "consumer",
+        [
+            stage_of_id.get(parent_id) if parent_id else stage_of_name.get(name)
+            for parent_id, name in known.select("parent_id", "consumer_name").rows()
+        ],
+        pl.Int32,
+    )
     typed = known.with_columns(consumer, pl.col("depth").cast(pl.Int32))
     return typed, numbered.code
-
-
-def _consumers(stages: pl.DataFrame) -> list[int | None]:
-    """Return the consumer of each stage: by id, else by a name that is unique."""
-    by_id: dict[int, int] = {}
-    by_name: dict[str, int | None] = {}
-    for stage, (number, name) in enumerate(stages.select("id", "long_name").rows()):
-        if number is not None:
-            by_id.setdefault(number, stage)
-        by_name[name] = None if name in by_name else stage
-    return [
-        by_id.get(parent_id) if parent_id else by_name.get(name)
-        for parent_id, name in stages.select("parent_id", "consumer_name").rows()
-    ]
 
 
 def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:

@@ -16,9 +16,9 @@ from stepscope.derive.account.function_parts import calling_function, function_p
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.host.function_frames import FEW_LOOKS, FunctionFrames
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import unseen_of
 
@@ -144,32 +144,44 @@ def worker_functions(
     steps = Spans.from_events(starts, ends - starts)
     row = _InARow.of(worker_frames, steps)
     if not len(row.looked):
-        return _NOT_THEN
+        return WHY["no_worker_samples"]
     waits = row.when("waits")
     gives = row.when("gives") - waits
     works = row.looked - waits - gives
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
-    awaited = _input_waits(account) & steps & row.at_once(row.looked)
+    # When a step of any device waits for its batch.
+    if isinstance(account, Unavailable):
+        input_waits = Spans.empty()
+    else:
+        input_waits = Spans.union_of(
+            device.idle.get("input", Spans.empty()) for device in account.devices
+        )
+    awaited = input_waits & steps & row.at_once(row.looked)
+    parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
+    found = calling_function(
+        row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
+    )
+    if found is None:
+        most = None
+    else:
+        most = _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
     return WorkerFunctions(
         workers=row.workers,
         looked_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
         gives_ps=gives.length_ps,
-        functions=_functions(row, works, lines, steps),
-        most=_most(row, works, lines, steps),
+        functions=tuple(
+            _function(
+                row, part.type, part.detail, part.time_ps, lines=lines, steps=steps
+            )
+            for part in parts
+            if part.type >= 0
+        ),
+        most=most,
         looks=round(row.looked.length_ps * rate / 1e12),
         awaited_ps=awaited.length_ps,
         idle_ps=(awaited - row.at_once(works | gives)).length_ps,
-    )
-
-
-def _input_waits(account: Account | Unavailable) -> Spans:
-    """Return when a step of any device waits for its batch."""
-    if isinstance(account, Unavailable):
-        return Spans.empty()
-    return Spans.union_of(
-        device.idle.get("input", Spans.empty()) for device in account.devices
     )
 
 
@@ -260,28 +272,6 @@ def _is_in(name: FunctionName, file: Pattern[str]) -> bool:
     return file.search((name.file or "").replace("\\", "/")) is not None
 
 
-def _functions(
-    row: _InARow, works: Spans, lines: FunctionLines | None, steps: Spans
-) -> tuple[WorkerFunction, ...]:
-    parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
-    return tuple(
-        _function(row, part.type, part.detail, part.time_ps, lines=lines, steps=steps)
-        for part in parts
-        if part.type >= 0
-    )
-
-
-def _most(
-    row: _InARow, works: Spans, lines: FunctionLines | None, steps: Spans
-) -> WorkerFunction | None:
-    found = calling_function(
-        row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
-    )
-    if found is None:
-        return None
-    return _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
-
-
 def _function(
     row: _InARow,
     kind: int,
@@ -318,38 +308,15 @@ def _why_not(
 ) -> Unavailable:
     """Say why no functions of worker processes were recorded."""
     if environment["collectors"].is_null().all():
-        return _OTHERS
+        return WHY["workers_of_other_profiler"]
     if not (event_types["name"] == _COUNTED).any():
-        return _NO_WORKERS
+        return WHY["no_workers"]
     told = (unseen_of(message) for message in quality["message"])
     unseen = next((one for one in told if one is not None), None)
     if unseen is None:
-        return _NOT_RECORDED
+        return WHY["workers_not_sampled"]
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"Functions of worker processes were not looked at: {unseen.reason}.",
         remedy=unseen.remedy,
     )
-
-
-_OTHERS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="What worker processes do was not recorded: another profiler recorded.",
-    remedy=Remedy.RECORD_WITH_STEPSCOPE,
-)
-_NO_WORKERS: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="The recording counted no worker processes.",
-    remedy="Nothing to do, unless the program starts some: what multiprocessing starts "
-    "is looked at.",
-)
-_NOT_RECORDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Worker processes were counted, and their functions were not looked at.",
-    remedy=Remedy.RECORD_SAMPLES_FOR_LONGER,
-)
-_NOT_THEN: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="No look at a worker process fell into the measured steps.",
-    remedy="Record more steps.",
-)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import nesting as kernels
-from stepscope.derive.columns.arrays import codes, ints
+from stepscope.derive.columns.arrays import TRACK_CODES, codes, ints
 from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -74,7 +73,7 @@ def nesting(
     edges = np.concatenate(([0], ends[order]))
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
         raise ValueError("the tracks do not divide the rows of events among them")
-    nested = np.isin(codes(tracks, "kind"), [_KIND_CODES[k] for k in NESTED_KINDS])
+    nested = np.isin(codes(tracks, "kind"), [TRACK_CODES[k] for k in NESTED_KINDS])
     work = _Work(start_ps, dur_ps, _unfilled(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
 
@@ -168,9 +167,6 @@ def flatten_tracks(
 
     _run_largest_first(one_track, ends - begins)
     return dict(sorted(found.items()))
-
-
-_KIND_CODES: Final = {kind: code for code, kind in enumerate(TRACK_KINDS.categories)}
 
 
 class _Work(Frozen, frozen=True):

@@ -147,6 +147,12 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
             level, known = _values(allocations["heap_bytes"].gather(rows))
         stack, _ = _values(allocations["stack_bytes"].gather(rows))
         in_use = np.where(known, level + stack, 0)
+        if not known.any():
+            first_greatest = None
+        else:
+            first_greatest = int(
+                np.argmax(np.where(known, in_use, np.iinfo(np.int64).min))
+            )
         memories.append(
             OneMemory(
                 name=name,
@@ -155,7 +161,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
                 in_use_bytes=in_use,
                 known=known,
                 replayed=replayed,
-                peak=_first_greatest(in_use, known),
+                peak=first_greatest,
                 unmatched=int((source[rows[frees]] < 0).sum()),
                 reused=int(follows[rows[~frees]].sum()),
             )
@@ -199,12 +205,6 @@ def _chain(
 def _values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the numbers of a column, 0 for null, and where there is one."""
     return filled(series, 0), held(series)
-
-
-def _first_greatest(values: NDArray[np.int64], known: NDArray[np.bool_]) -> int | None:
-    if not known.any():
-        return None
-    return int(np.argmax(np.where(known, values, np.iinfo(np.int64).min)))
 
 
 def _added_up(
@@ -283,18 +283,16 @@ def allocation_steps(
         at = np.where((place >= 0) & outside, -1, place)
     # Index -1 reads the last number, which the condition beside it rules out.
     found = nullable("step", number[at], at >= 0)
-    return AllocationSteps(_by_group(steps, group).fill_null(found), intervals, None)
-
-
-def _by_group(steps: Steps, group: pl.Series) -> pl.Series:
-    """Return the number of the step that carries each stored group, null for none."""
+    # The number of the step that carries each stored group, null for none.
     of_group = (
         steps.rows.select("group", "step")
         .drop_nulls()
         .unique("group", keep="first", maintain_order=True)
     )
     if not len(of_group) or group.null_count() == len(group):
-        return pl.repeat(None, len(group), dtype=pl.Int64, eager=True).alias("step")
-    return group.replace_strict(
-        of_group["group"], of_group["step"], default=None, return_dtype=pl.Int64
-    ).alias("step")
+        by_group = pl.repeat(None, len(group), dtype=pl.Int64, eager=True).alias("step")
+    else:
+        by_group = group.replace_strict(
+            of_group["group"], of_group["step"], default=None, return_dtype=pl.Int64
+        ).alias("step")
+    return AllocationSteps(by_group.fill_null(found), intervals, None)

@@ -414,7 +414,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     ops = _op_names(event_types[["name", "op"]])
     parsed = event_types.select(_flags(), _host_class())
     host_class = parsed["host_class"].to_numpy().copy()
-    flags = parsed["flags"].to_numpy()
+    flags: NDArray[np.uint32] = parsed["flags"].to_numpy()
     plain_op = (
         (host_class == HostClass.NONE)
         & _are_ops(ops.category)
@@ -422,7 +422,27 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
         & ((flags & int(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)) == 0)
     )
     host_class[plain_op] = HostClass.OP
-    flags = flags | _annotations(event_types, ops.category, host_class, flags)
+    # The flag of ranges for the types that are, or may be, named ranges.
+    known_flags = ~np.uint32(
+        EventFlag.USER_INPUT
+        | EventFlag.LIBRARY_RANGE
+        | EventFlag.CHORE
+        | EventFlag.OPTIMIZER
+        | EventFlag.ENGINE_ITERATION
+        | EventFlag.COLLECTIVE
+    )
+    unknown = (
+        (ops.category == OpCategory.UNKNOWN)
+        & np.isin(host_class, (HostClass.NONE, HostClass.OUTPUT))
+        & ((flags & known_flags) == 0)
+    )
+    told = event_types.select(
+        said=pl.col("annotation"),
+        runtime=_named(_RUNTIME_RANGE) | (pl.col("name") == ""),
+    )
+    may_be = pl.Series(unknown) & ~told["runtime"]
+    found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
+    flags = flags | np.where(found, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
     named_input = (flags & int(EventFlag.USER_INPUT)) != 0
     host_class[named_input & (host_class == HostClass.NONE)] = HostClass.INPUT_WAIT
     return EventKinds(*ops, host_class, flags)
@@ -455,39 +475,6 @@ def _op_names(names: pl.DataFrame) -> OpNames:
         for text in ("op_name", "op_type")
     )
     return OpNames(category, texts["op_name"], texts["op_type"])
-
-
-def _annotations(
-    names: pl.DataFrame,
-    category: NDArray[np.uint8],
-    host_class: NDArray[np.uint8],
-    flags: NDArray[np.uint32],
-) -> NDArray[np.uint32]:
-    """Return the flag of ranges for the types that are, or may be, named ranges.
-
-    Where the producer does not say, it is what no vocabulary knows: whether it is a
-    range of the program then depends on where it lies.
-    """
-    known_flags = ~np.uint32(
-        EventFlag.USER_INPUT
-        | EventFlag.LIBRARY_RANGE
-        | EventFlag.CHORE
-        | EventFlag.OPTIMIZER
-        | EventFlag.ENGINE_ITERATION
-        | EventFlag.COLLECTIVE
-    )
-    unknown = (
-        (category == OpCategory.UNKNOWN)
-        & np.isin(host_class, (HostClass.NONE, HostClass.OUTPUT))
-        & ((flags & known_flags) == 0)
-    )
-    told = names.select(
-        said=pl.col("annotation"),
-        runtime=_named(_RUNTIME_RANGE) | (pl.col("name") == ""),
-    )
-    may_be = pl.Series(unknown) & ~told["runtime"]
-    found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
-    return np.where(found, np.uint32(EventFlag.ANNOTATION), np.uint32(0))
 
 
 @cache

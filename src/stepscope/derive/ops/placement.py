@@ -73,7 +73,28 @@ def op_placement(
     host: dict[str, int | None] = {}
     device: dict[str, int | None] = {}
     if not isinstance(host_ops, Unavailable):
-        host = _host_side(host_ops.rows, device_ops)
+        is_dataset = pl.col("category") == int(OpCategory.DATASET)
+        dataset, ops = (
+            host_ops.rows.filter(is_dataset),
+            host_ops.rows.filter(~is_dataset),
+        )
+        launching: int | None = int(ops["launching"].sum())
+        if ops["launching"].null_count():
+            # Without any device nothing can have been put on one.
+            nothing = (
+                isinstance(device_ops, Unavailable)
+                and device_ops.code == "NO_DEVICE_PLANE"
+            )
+            launching = 0 if nothing else None
+        executions = int(ops["occurrences"].sum())
+        known = int(ops["eager"].sum()) + int(ops["function"].sum())
+        host = {
+            "executions": None if launching is None else executions - launching,
+            "dataset_executions": int(dataset["occurrences"].sum()),
+            "self_ps": int(ops["self_ps"].sum()),
+            "dataset_self_ps": int(dataset["self_ps"].sum()),
+            "eager_self_ps": int(ops["eager_self_ps"].sum()) if known else None,
+        }
         names += host_ops.rows[["name", "type"]].rows()
     if not isinstance(device_ops, Unavailable):
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
@@ -92,29 +113,6 @@ def op_placement(
         device_eager_self_ps=device.get("eager_self_ps"),
         is_training=_is_training(names),
     )
-
-
-def _host_side(
-    rows: pl.DataFrame, device_ops: DeviceOps | Unavailable
-) -> dict[str, int | None]:
-    is_dataset = pl.col("category") == int(OpCategory.DATASET)
-    dataset, ops = rows.filter(is_dataset), rows.filter(~is_dataset)
-    launching: int | None = int(ops["launching"].sum())
-    if ops["launching"].null_count():
-        # Without any device nothing can have been put on one.
-        nothing = (
-            isinstance(device_ops, Unavailable) and device_ops.code == "NO_DEVICE_PLANE"
-        )
-        launching = 0 if nothing else None
-    executions = int(ops["occurrences"].sum())
-    known = int(ops["eager"].sum()) + int(ops["function"].sum())
-    return {
-        "executions": None if launching is None else executions - launching,
-        "dataset_executions": int(dataset["occurrences"].sum()),
-        "self_ps": int(ops["self_ps"].sum()),
-        "dataset_self_ps": int(dataset["self_ps"].sum()),
-        "eager_self_ps": int(ops["eager_self_ps"].sum()) if known else None,
-    }
 
 
 def _device_side(rows: pl.DataFrame) -> dict[str, int | None]:

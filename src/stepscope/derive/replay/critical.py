@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.owners import Silences
-    from stepscope.derive.replay.replayed import PathPieces
     from stepscope.derive.step_time.device_sets import DeviceSets
 
 #: Columns of `CriticalPath.rows`.
@@ -99,32 +98,30 @@ def critical_path(
     for number in range(chosen.count):
         first, last = int(chosen.bounds_ps[number]), int(chosen.bounds_ps[number + 1])
         pieces = walk.pieces(last=number + 1, first_ps=first, last_ps=last)
-        frames.append(_rows(int(chosen.rows[number]), step_graph, pieces, owned, names))
+        at = slice(None, None, -1)
+        node, edge = pieces.node[at], pieces.edge[at]
+        start, end = pieces.start_ps[at], pieces.end_ps[at]
+        reason = _edge_kinds(step_graph, edge)
+        track = step_graph.nodes.track[node]
+        kept = end > start
+        frames.append(
+            pl.DataFrame(
+                {
+                    "window": [int(chosen.rows[number])] * int(kept.sum()),
+                    "track": track[kept],
+                    "name": names.of(
+                        step_graph, node[kept], edge[kept], start[kept], end[kept]
+                    ),
+                    "owner": owned.of(node[kept], edge[kept], start[kept], end[kept]),
+                    "why": [_WHY.get(int(one), "work") for one in reason[kept]],
+                    "start_ps": start[kept],
+                    "dur_ps": (end - start)[kept],
+                },
+                schema=PATH_ROWS,
+                strict=False,
+            )
+        )
     return CriticalPath(pl.concat(frames), 100 * step_graph.unexplained_share)
-
-
-def _rows(
-    window: int, graph: Graph, pieces: PathPieces, owned: _Owners, names: _Names
-) -> pl.DataFrame:
-    at = slice(None, None, -1)
-    node, edge = pieces.node[at], pieces.edge[at]
-    start, end = pieces.start_ps[at], pieces.end_ps[at]
-    reason = _edge_kinds(graph, edge)
-    track = graph.nodes.track[node]
-    kept = end > start
-    return pl.DataFrame(
-        {
-            "window": [window] * int(kept.sum()),
-            "track": track[kept],
-            "name": names.of(graph, node[kept], edge[kept], start[kept], end[kept]),
-            "owner": owned.of(node[kept], edge[kept], start[kept], end[kept]),
-            "why": [_WHY.get(int(one), "work") for one in reason[kept]],
-            "start_ps": start[kept],
-            "dur_ps": (end - start)[kept],
-        },
-        schema=PATH_ROWS,
-        strict=False,
-    )
 
 
 def _edge_kinds(graph: Graph, edge: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.derive.replay.activities import Activities, Pace, activities_of, sampled
 from stepscope.derive.replay.device_edges import (
     across_edges,
@@ -64,12 +65,6 @@ _RETURNS_PS: Final = 200 * PS_PER_US
 _LONG: Final = 0.01
 #: Calls that wait for all streams of a device.
 _WHOLE_DEVICE: Final = r"^(?:cu|cuda|hip)(?:Device|Ctx|Context)Synchronize"
-_CIRCLE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The recorded times contradict each other: some calls wait for what comes "
-    "after them.",
-    remedy="Record again; clocks that differ between host and device do this.",
-)
 
 
 def step_graph(
@@ -413,7 +408,7 @@ def _graph(
 ) -> Graph | Unavailable:
     edges, begin, order = linked(nodes, edges)
     if len(order) < len(nodes.kind):
-        return _CIRCLE
+        return WHY["times_contradict"]
     slack = _slack(nodes, edges)
     rootless = np.diff(begin) == 0
     device = nodes.kind == NodeKind.DEVICE

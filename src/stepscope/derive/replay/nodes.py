@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope._core import launches as kernels
+from stepscope.derive.columns.arrays import accepted_answer
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -211,14 +212,14 @@ def linked(
     begin = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(edges.target, minlength=count), out=begin[1:])
     order = np.empty(count, np.int32)
-    placed = kernels.ordered(
-        begin,
-        edges.source,
-        np.empty(count + 1, np.int64),
-        np.empty(len(edges.source), np.int32),
-        np.empty(count, np.int32),
-        order,
+    placed = accepted_answer(
+        kernels.ordered(
+            begin,
+            edges.source,
+            np.empty(count + 1, np.int64),
+            np.empty(len(edges.source), np.int32),
+            np.empty(count, np.int32),
+            order,
+        )
     )
-    if placed < 0:
-        raise ValueError(f"the kernel refused its arrays ({placed})")
     return edges, begin, order[:placed]

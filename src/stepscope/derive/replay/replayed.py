@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from stepscope._core import launches as kernels
+from stepscope.derive.columns.arrays import accepted_answer
 from stepscope.derive.replay.claims import joint
 from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
 from stepscope.frozen import Frozen
@@ -274,20 +275,20 @@ def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replaye
             not_before[at], nodes.start_ps[at] - graph.slack_ps[at]
         )
     start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
-    answer = kernels.forward(
-        graph.order,
-        graph.begin,
-        edges.source,
-        np.ascontiguousarray(from_start),
-        np.ascontiguousarray(lag),
-        not_before,
-        np.ascontiguousarray(delay),
-        np.ascontiguousarray(dur),
-        start,
-        via,
+    accepted_answer(
+        kernels.forward(
+            graph.order,
+            graph.begin,
+            edges.source,
+            np.ascontiguousarray(from_start),
+            np.ascontiguousarray(lag),
+            not_before,
+            np.ascontiguousarray(delay),
+            np.ascontiguousarray(dur),
+            start,
+            via,
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
     return Replayed(start, dur, via, bounds_of(graph, start, start + dur))
 
 

@@ -94,27 +94,7 @@ def threads_of(
         track for track in (*driving, *callers, *working) if track >= 0
     )
     look = _Look(sampled, tracks, events, classes, activities)
-    program = _program(driving or list(chosen), classes, programs, activities)
-    found = [look.thread(track, is_program=track == program) for track in chosen]
-    return tuple(
-        sorted(
-            (one for one in found if len(one.alive)),
-            key=lambda one: (not one.is_program, one.track),
-        )
-    )
-
-
-def _program(
-    tracks: list[int],
-    classes: HostClasses,
-    programs: Collection[int],
-    activities: Activities | None,
-) -> int:
-    """Return the thread that is the program itself.
-
-    It carries most marks, then runs calls or frames of the program, then asks for
-    batches; else it launches most, or is busy longest.
-    """
+    # The thread that is the program itself.
     marks = classes.threads.by_evidence[EVIDENCE.index("marker")].sum(axis=1)
 
     def rank(track: int) -> tuple[int, bool, bool, int, int]:
@@ -124,7 +104,14 @@ def _program(
         asks = HostCode.INPUT_WAIT in sets
         return int(marks[track]), track in programs, asks, calls, time
 
-    return max(tracks, key=rank, default=-1)
+    program = max(driving or list(chosen), key=rank, default=-1)
+    found = [look.thread(track, is_program=track == program) for track in chosen]
+    return tuple(
+        sorted(
+            (one for one in found if len(one.alive)),
+            key=lambda one: (not one.is_program, one.track),
+        )
+    )
 
 
 class _Look:

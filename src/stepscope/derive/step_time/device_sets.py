@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
@@ -23,16 +22,10 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.precision import Precision
 
-#: A device that is listed without any activity says nothing about the program.
-NO_DEVICE_EVENTS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="A device is listed, but none of its activity was recorded.",
-    remedy=Remedy.ALLOW_DEVICE_TRACER,
-)
+NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
 
 #: Owners whose time needs a kernel that is known to be so wide.
 _WIDTHS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
-_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
 
 class OneDevice(Frozen, frozen=True):
@@ -100,11 +93,6 @@ def device_sets(
 
 #: Only tracers of streams see copies between host and device.
 _TRANSFERS: Final = ("copy_out", "copy_in")
-_NO_TRANSFERS: Final = Unavailable(
-    code="FORMAT",
-    reason="The tracer of this kind of device records no transfers to or from hosts.",
-    remedy="Judge transfers by the host's own waits.",
-)
 
 
 def _untold_widths(
@@ -134,7 +122,11 @@ def _not_recorded(
     kinds = devices["type"].gather(np.flatnonzero(handles(devices, "device") == device))
     if not len(kinds) or "GPU" in kinds.to_list():
         return {}
-    return {name: _NO_TRANSFERS for name in _TRANSFERS if not len(orders[name])}
+    return {
+        name: WHY["no_transfers_recorded"]
+        for name in _TRANSFERS
+        if not len(orders[name])
+    }
 
 
 def _rows_by_device(
@@ -161,9 +153,9 @@ def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.ui
     """Return the place in `BUSY_OWNERS` of each activity, from its kind's code."""
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
-        place[_KIND[name]] = BUSY_OWNERS.index(owner)
+        place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
     order: NDArray[np.uint8] = by_row(place, kind)
-    kernel = kind == _KIND["kernel"]
+    kernel = kind == ACTIVITY_CODES["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")
     order[kernel & precision.fp64] = BUSY_OWNERS.index("compute_64")

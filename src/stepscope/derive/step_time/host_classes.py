@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles
+from stepscope._core.rows import paint
+from stepscope.derive.columns.arrays import accepted_answer, codes, handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_codes import HostEvents, Launching
-from stepscope.derive.step_time.host_time import STICKY, HostCode
+from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY, HostCode
+from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
 from stepscope.derive.step_time.pool_tasks import (
     ops_beside_exchanges,
     pool_tasks,
@@ -21,7 +24,8 @@ from stepscope.derive.step_time.pool_tasks import (
 )
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
+from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
+    from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_time.pool_tasks import PoolTasks
@@ -44,11 +49,6 @@ if TYPE_CHECKING:
 #: An iterator that a step calls itself; on threads that only run ops it is the
 #: pipeline at work.
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
-_NO_NAMES: Final = Unavailable(
-    code="CORRUPT",
-    reason="The file holds events without names, so what the host did is unknown.",
-    remedy=Remedy.COPY_AGAIN,
-)
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(
     {
@@ -168,7 +168,7 @@ def host_classes(
         activity_steps: Row of steps per activity, -1 for none.
     """
     if not event_types["known"].any():
-        return _NO_NAMES
+        return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
     launching = Launching.of(correlation, device_activity, launch_latency)
     code = host.codes(event_nesting, launching)
@@ -239,7 +239,7 @@ def _collected(
         lost = unknown is not None and not launching.no_device
         elsewhere = sets.keys() - set(threads.tracks())
         if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
-            return unknown or _NO_NAMES
+            return unknown or WHY["nameless_host"]
         return driven(codes)
 
     waits = [
@@ -295,3 +295,66 @@ def _of_steps(tasks: PoolTasks) -> Spans:
     mine = np.isin(tasks.code, _HANDING_OVER)
     handed = tasks.handed_ps[mine]
     return Spans.from_events(handed, tasks.end_ps[mine] - handed)
+
+
+_NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
+#: The category of what has no other: waiting, Python, and unexplained events.
+OTHER: Final = _NUMBER["other"]
+
+_OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
+_NARROW: Final = "device_compute_16"
+
+
+def event_categories(
+    *,
+    events: pl.DataFrame,
+    event_nesting: Nesting,
+    device_activity: pl.DataFrame | Unavailable,
+    precision: Precision | Unavailable,
+    host_classes: HostClasses | Unavailable,
+) -> NDArray[np.uint8]:
+    """Return a place in `CATEGORIES` by row of events, for drawing only.
+
+    Device activity has the category that its time is charged to, and a host event that
+    of its class (docs/definitions/host-time.md#classes), whether or not a step has its
+    time. An event without a class has the category of the event around it, and all that
+    is nested in input or compilation belongs to that. All else is other.
+
+    Definition: docs/tools/overview_page.md#where-the-time-goes.
+
+    Args:
+        events: The table.
+        event_nesting: Parents of its rows.
+        device_activity: The table.
+        precision: Bits of each activity; without it kernels count as 32-bit.
+        host_classes: What each host event stands for.
+    """
+    if isinstance(host_classes, Unavailable):
+        found = np.full(len(events), OTHER, np.uint8)
+    else:
+        code = host_classes.code.copy()
+        sticky = np.zeros(256, np.uint8)
+        sticky[list(STICKY)] = 1
+        accepted_answer(paint(event_nesting.parent, sticky, code))
+        category = np.full(256, OTHER, np.uint8)
+        for value, name in CATEGORY_OF_CODE.items():
+            category[value] = _NUMBER[name]
+        found = by_row(category, code)
+    if not isinstance(device_activity, Unavailable):
+        event = handles(device_activity, "event")
+        shown = event >= 0
+        found[event[shown]] = _of_activity(device_activity, precision)[shown]
+    return found
+
+
+def _of_activity(
+    device_activity: pl.DataFrame, precision: Precision | Unavailable
+) -> NDArray[np.uint8]:
+    category = np.array(
+        [_NUMBER[_OF_OWNER[OWNER_OF_KIND[kind]]] for kind in ACTIVITY_KINDS.categories],
+        np.uint8,
+    )
+    found = by_row(category, codes(device_activity, "kind"))
+    if not isinstance(precision, Unavailable):
+        found[precision.bits == 16] = _NUMBER[_NARROW]
+    return found

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import rows as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    TRACK_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.host.values import host_stats, text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.step_time.device_sets import NO_DEVICE_EVENTS
@@ -23,11 +31,9 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -45,8 +51,6 @@ if TYPE_CHECKING:
 #: Beside a device, an op that launches nothing and never works longer than this by
 #: itself is part of the way to the next launch (the making of an empty tensor, say).
 SHORT_OP_PS: Final = 100 * PS_PER_US
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 
 
 class EventGroups(Frozen, frozen=True, eq=True):
@@ -97,7 +101,20 @@ class Launching(Frozen, frozen=True):
         event = handles(correlation.launches, "event")
         found = {}
         for kind in ("d2h", "h2d"):
-            waits = _waiting_copies(correlation, launch_latency, kind=kind)
+            # Rows of launches of copies that last longer than copy and launch.
+            if isinstance(launch_latency, Unavailable):
+                waits = np.empty(0, np.intp)
+            else:
+                activity, launches = correlation.activity, correlation.launches
+                copies = np.flatnonzero(codes(activity, "kind") == ACTIVITY_CODES[kind])
+                launch = correlation.launch_of_activity[copies]
+                copies, launch = copies[launch >= 0], launch[launch >= 0]
+                own = np.zeros(launches.height, np.int64)
+                np.add.at(own, launch, ints(activity, "dur_ps")[copies])
+                dur = ints(launches, "dur_ps")
+                waits = np.flatnonzero(
+                    (own > 0) & (dur > own + launch_latency.latency_ps)
+                )
             found[kind] = event[waits]
         return cls(
             no_device=False,
@@ -111,22 +128,6 @@ class Launching(Frozen, frozen=True):
     def _without(cls, why: Unavailable, *, no_device: bool = False) -> Launching:
         nothing = np.empty(0, np.int32)
         return cls(no_device, nothing, nothing, nothing, why)
-
-
-def _waiting_copies(
-    correlation: Correlation, launch_latency: LaunchLatency | Unavailable, *, kind: str
-) -> NDArray[np.intp]:
-    """Return rows of launches of copies that last longer than copy and launch."""
-    if isinstance(launch_latency, Unavailable):
-        return np.empty(0, np.intp)
-    activity, launches = correlation.activity, correlation.launches
-    copies = np.flatnonzero(codes(activity, "kind") == _KINDS.index(kind))
-    launch = correlation.launch_of_activity[copies]
-    copies, launch = copies[launch >= 0], launch[launch >= 0]
-    own = np.zeros(launches.height, np.int64)
-    np.add.at(own, launch, ints(activity, "dur_ps")[copies])
-    dur = ints(launches, "dur_ps")
-    return np.flatnonzero((own > 0) & (dur > own + launch_latency.latency_ps))
 
 
 class HostEvents(Frozen, frozen=True):
@@ -195,7 +196,9 @@ class HostEvents(Frozen, frozen=True):
 
     def _on_threads(self) -> NDArray[np.bool_]:
         on_host = absent(self.tracks["device"])
-        threads: NDArray[np.bool_] = on_host & (codes(self.tracks, "kind") == _THREAD)
+        threads: NDArray[np.bool_] = on_host & (
+            codes(self.tracks, "kind") == TRACK_CODES["thread"]
+        )
         return threads
 
     def _codes_by_name(self, launching: Launching) -> NDArray[np.uint8]:
@@ -247,19 +250,19 @@ class HostEvents(Frozen, frozen=True):
         ):
             code[rows[is_plain[code[rows]] > 0]] = found
         enclosing = np.zeros(len(code), np.uint8)
-        answer = kernels.mark(
-            launching.rows,
-            nesting.parent,
-            handles(self.events, "type"),
-            (self.kinds.host_class == HostClass.OP).view(np.uint8),
-            is_plain,
-            HostCode.LAUNCH,
-            HostCode.DISPATCH,
-            code,
-            enclosing,
+        accepted_answer(
+            kernels.mark(
+                launching.rows,
+                nesting.parent,
+                handles(self.events, "type"),
+                (self.kinds.host_class == HostClass.OP).view(np.uint8),
+                is_plain,
+                HostCode.LAUNCH,
+                HostCode.DISPATCH,
+                code,
+                enclosing,
+            )
         )
-        if answer < 0:
-            raise ValueError(f"the kernel refused its arrays ({answer})")
         if len(launching.rows):
             self._mark_short_ops(code, nesting)
         return enclosing.view(np.bool_)
@@ -275,9 +278,7 @@ class HostEvents(Frozen, frozen=True):
             chosen = np.zeros(len(nesting.parent), np.uint8)
             chosen[long_rows] = 1
             count = np.zeros(len(nesting.parent), np.int32)
-            answer = kernels.children(nesting.parent, chosen, count)
-            if answer < 0:
-                raise ValueError(f"the kernel refused its arrays ({answer})")
+            accepted_answer(kernels.children(nesting.parent, chosen, count))
             calls: NDArray[np.int32] = count[long_rows]
             long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
         code[rows[~long]] = HostCode.DISPATCH

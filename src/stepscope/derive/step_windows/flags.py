@@ -8,7 +8,14 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import numbering
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.columns.dense_codes import dense, totals_by
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
@@ -17,7 +24,6 @@ from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import LEAST_STEPS, likeness, modal_row
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
@@ -288,9 +294,9 @@ def other_kinds(
     place = np.full(name.count, -1, np.int32)
     place[used[kept]] = np.arange(len(kept))
     count = np.zeros((steps, len(kept)), np.int64)
-    answer = numbering.tally(np.ascontiguousarray(step), name.code, place, count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    accepted_answer(
+        numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+    )
     weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
     different = likeness(table, table[modal_row(table)]) < _SHARED
@@ -304,10 +310,9 @@ def device_work(
     device_activity: pl.DataFrame, activity_steps: NDArray[np.int32]
 ) -> Work | None:
     """Return the kernels of each step; None where no step has any."""
-    names = ACTIVITY_KINDS.categories.to_list()
     kernel = np.isin(
         codes(device_activity, "kind"),
-        [names.index("kernel"), names.index("collective")],
+        [ACTIVITY_CODES["kernel"], ACTIVITY_CODES["collective"]],
     )
     step = np.where(kernel, activity_steps, np.int32(-1))
     if not (step >= 0).any():
@@ -366,7 +371,11 @@ def warm_up(
         return found
     ready = wait < _READY * typical
     first = int(np.flatnonzero(~ready)[0])
-    if n - 1 - first >= _REMAIN and _chance(ready[first:]) ** first <= _BY_CHANCE:
+    if (
+        n - 1 - first >= _REMAIN
+        and ((int(ready[first:].sum()) + 1) / (len(ready[first:]) + 2)) ** first
+        <= _BY_CHANCE
+    ):
         found[:first] = True
     return found
 
@@ -399,10 +408,6 @@ def cold_start(
     again = np.unique(types[np.isin(types, reasons) & (begin >= end_ps[0])])
     found[0] = len(again) == len(reasons)
     return found
-
-
-def _chance(ready: NDArray[np.bool_]) -> float:
-    return (int(ready.sum()) + 1) / (len(ready) + 2)
 
 
 def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Confidence of the sources that need no inference. Definition:
-#: docs/how-steps-are-found.md#the-sources-surest-first.
+#: docs/how-steps-are-found.md#the-sources-most-certain-first.
 ROOT_MARKER: Final = 1.00
 MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
@@ -22,7 +22,7 @@ DEVICE_LINE: Final = 0.95
 STORED_CALL: Final = 0.80
 
 #: Below this confidence inferred steps are not used. Definition:
-#: docs/how-steps-are-found.md#steps-that-nobody-announced.
+#: docs/how-steps-are-found.md#steps-without-markers.
 INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 
 #: Columns of `Steps.rows`; null means unknown.

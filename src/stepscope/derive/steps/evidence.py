@@ -4,7 +4,7 @@ Layers repeat as well as steps do. A step copies a batch, reads a result back, w
 the device, computes gradients, updates the weights, serves a request or runs a program
 of its own. Layers lie together inside one call of a module, an op or a program.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import op_sequences, program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS, is_outermost, program_runs
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,10 +255,9 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         """Yield what a step begins or ends with: copies, updates of weights."""
         if self.device_activity is None:
             return
-        names = ACTIVITY_KINDS.categories.to_list()
         kind = codes(self.device_activity, "kind")
-        yield np.flatnonzero((kind == names.index("h2d")) & ~self._scalars)
-        yield np.flatnonzero(kind == names.index("d2h"))
+        yield np.flatnonzero((kind == ACTIVITY_CODES["h2d"]) & ~self._scalars)
+        yield np.flatnonzero(kind == ACTIVITY_CODES["d2h"])
         updates = self.event_kinds.has(EventFlag.OPTIMIZER)
         yield np.flatnonzero(updates[handles(self.device_activity, "type")])
 

@@ -3,7 +3,7 @@
 One formula judges both. What was tried and was not good enough stays visible as a
 candidate.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations

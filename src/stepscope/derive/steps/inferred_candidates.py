@@ -4,7 +4,7 @@ Once it is known how long a cycle is, every event that occurs once per cycle on 
 thread that drives the steps could begin them. Programs fetch a batch and then use it,
 so a cycle that fetches input begins there; otherwise it begins after the longest pause.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A launch is a host call that runs a compiled program or a graph function, or a program
 on a device's line of modules. Its repetitions are judged by the work between them.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import LINE_CODES, codes, handles, ints, picked
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads, sequence_of_events
 from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
-from stepscope.trace.tracks import DERIVED_LINES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -128,10 +127,7 @@ def module_launches(
 ) -> list[tuple[SymbolSequence, list[Launch]]]:
     """Return each device line of modules as a sequence, with the launches on it."""
     found = []
-    lines = np.flatnonzero(
-        codes(tracks, "derived")
-        == DERIVED_LINES.categories.to_list().index("xla_modules")
-    )
+    lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["xla_modules"])
     begin, end = ints(tracks, "event_begin"), ints(tracks, "event_end")
     for line in lines.tolist():
         event = np.arange(begin[line], end[line])

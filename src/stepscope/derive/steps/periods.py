@@ -11,7 +11,7 @@ length of the sequence. Where that product exceeds the given limit (`cells`), se
 are sampled at even distances and the lightest symbols are united into one. Both choices
 follow from the data alone, so the answer is repeatable.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.derive.sequences import SymbolSequence
 
 #: Fewer repetitions are no evidence. This and the next two limits are defined in
-#: docs/how-steps-are-found.md#steps-that-nobody-announced.
+#: docs/how-steps-are-found.md#steps-without-markers.
 LEAST_STEPS: Final = 3
 #: The highest confidence of anything inferred.
 HIGHEST_CONFIDENCE: Final = 0.90
@@ -98,7 +98,7 @@ class Period(Frozen, frozen=True):
 
 
 #: Limits that a candidate must keep. This one and those up to `_NEAR` are defined in
-#: docs/how-steps-are-found.md#steps-that-nobody-announced.
+#: docs/how-steps-are-found.md#steps-without-markers.
 _LEAST_COVERAGE: Final = 0.70
 _CV_LIMIT_DEVICE: Final = 0.25
 _CV_LIMIT_HOST: Final = 0.30

@@ -22,9 +22,13 @@ from stepscope.derive.timeline.op_spans import (
     op_lines_of_devices,
     op_lines_of_threads,
 )
-from stepscope.derive.timeline.rows import Lane, lay, recorded_rows
 from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
-from stepscope.derive.timeline.tracks import sections_and_tracks
+from stepscope.derive.timeline.tracks import (
+    Lane,
+    lay,
+    recorded_rows,
+    sections_and_tracks,
+)
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
     from stepscope.derive.timeline.derived_lines import DerivedLine
-    from stepscope.derive.timeline.rows import TrackRows
+    from stepscope.derive.timeline.tracks import TrackRows
     from stepscope.trace.model import TraceData
 
 #: Values of `TraceTimeline.visibility`. Definition:

@@ -17,7 +17,7 @@ import polars as pl
 
 from stepscope._core import coarse
 from stepscope._core import tiles as kernels
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import accepted_answer, handles, ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.schedule import worth_threads
 from stepscope.derive.timeline.op_spans import OP_VIEWS, computing_rows
@@ -323,12 +323,12 @@ def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
         np.empty((parts[-1], 2), np.int32),
         np.empty((parts[-1], 4), np.int64),
     )
-    answer = coarse.fold_rows(
-        *(index.start_ps, index.dur_ps, lane, index.edges, parts, level),
-        *(np.empty((2, lanes), np.int64), filled, places, times),
+    accepted_answer(
+        coarse.fold_rows(
+            *(index.start_ps, index.dur_ps, lane, index.edges, parts, level),
+            *(np.empty((2, lanes), np.int64), filled, places, times),
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
     return CoarseSlices(level, parts, filled, places, times)
 
 

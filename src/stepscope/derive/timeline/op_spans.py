@@ -14,14 +14,19 @@ import numpy as np
 import polars as pl
 
 from stepscope._core import sweeps as kernels
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    TRACK_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+)
 from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans, no_spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.tracks import TRACK_KINDS
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
@@ -92,10 +97,8 @@ class OpPaths(Frozen, frozen=True):
     of_instruction: _Paths
 
 
-_CORE: Final = TRACK_KINDS.categories.to_list().index("core")
 _COMPUTE: Final = [
-    ACTIVITY_KINDS.categories.to_list().index(kind)
-    for kind in ("kernel", "collective", "transfer_wait")
+    ACTIVITY_CODES[kind] for kind in ("kernel", "collective", "transfer_wait")
 ]
 #: The views of a core: all but `xla_ops`, which its own line shows already.
 _OF_CORES: Final = tuple(view for view in OP_VIEWS if view != "xla_ops")
@@ -162,7 +165,7 @@ def op_lines_of_devices(
             instruction[rows],
         )
         views: tuple[str, ...] = OP_VIEWS
-        if kind[row] == _CORE:
+        if kind[row] == TRACK_CODES["core"]:
             # A core's modules are recorded, as its instructions are; both are shown.
             views = tuple(
                 view
@@ -195,7 +198,13 @@ def op_lines_of_threads(
     op = host_op_events.op[chosen].astype(np.int32)
     start_ps = host_op_events.start_ps[chosen]
     end_ps = start_ps + host_op_events.dur_ps[chosen]
-    step = _steps_at(steps, start_ps)
+    # The step in whose host interval each time lies, -1 for none.
+    if steps is None or steps.on_device:
+        step = np.full(len(start_ps), -1, np.int32)
+    else:
+        starts = ints(steps.rows, "start_ps")
+        found = np.searchsorted(starts, start_ps, side="right") - 1
+        step = found.astype(np.int32)
     track = handles(events, "track")[event]
     lines: list[DerivedLine] = []
     for row, part in _stretches(track):
@@ -204,15 +213,6 @@ def op_lines_of_threads(
         )
         lines += op_lines(pieces, paths, device=None, track=row)
     return lines
-
-
-def _steps_at(steps: Steps | None, times: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the step in whose host interval each time lies, -1 for none."""
-    if steps is None or steps.on_device:
-        return np.full(len(times), -1, np.int32)
-    starts = ints(steps.rows, "start_ps")
-    found = np.searchsorted(starts, times, side="right") - 1
-    return found.astype(np.int32)
 
 
 def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
@@ -373,30 +373,28 @@ def _spans(
     room = len(code) * depth
     # Pages of these arrays that no span reaches are never allocated.
     spans, times = np.empty((4, room), np.int32), np.empty((3, room), np.int64)
-    count: int = kernels.open_spans(
-        code,
-        pieces.event,
-        pieces.step,
-        pieces.start_ps,
-        pieces.end_ps,
-        within,
-        paths.level.ravel(),
-        paths.name,
-        changes,
-        int(bounded),
-        np.empty((5, depth), np.int64),
-        happened,
-        spans,
-        times,
+    count = accepted_answer(
+        kernels.open_spans(
+            code,
+            pieces.event,
+            pieces.step,
+            pieces.start_ps,
+            pieces.end_ps,
+            within,
+            paths.level.ravel(),
+            paths.name,
+            changes,
+            int(bounded),
+            np.empty((5, depth), np.int64),
+            happened,
+            spans,
+            times,
+        )
     )
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
     level, name, event, step = spans[:, :count]
-    ordered: int = kernels.close_spans(
-        level, times, PS_PER_NS, np.zeros((3, depth), np.int64)
+    ordered = accepted_answer(
+        kernels.close_spans(level, times, PS_PER_NS, np.zeros((3, depth), np.int64))
     )
-    if ordered < 0:
-        raise ValueError(f"the kernel refused its arrays ({ordered})")
     start_ps, dur_ps, busy_ps = times[:, :count]
     found = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
     return found if ordered else found.ordered(), happened

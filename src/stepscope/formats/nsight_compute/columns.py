@@ -21,9 +21,8 @@ from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from re import Pattern
 
-    from stepscope.formats.nsight_compute.launches import Launch, Measured
+    from stepscope.formats.nsight_compute.launches import Measured
 
 #: Column → names of the metric, the best first; a title that has several meanings is
 #: followed by the base unit of the one that is meant.
@@ -234,6 +233,10 @@ _PER_SECOND: Final = ".per_second"
 #: So few reasons are not all of them.
 _FEWEST_STALLS: Final = 8
 _END: Final = 2**62
+#: Columns that are fields of a launch.
+_IDENTITY: Final = (
+    *("launch", "process", "kernel_name", "device", "compute_capability", "stream"),
+)
 _Values = dict[str, float]
 
 
@@ -247,14 +250,23 @@ def metrics(measured: Measured) -> pl.DataFrame:
             # Titles that have several meanings are told apart by their units.
             values.setdefault(f"{it.metric} {it.unit}", it.value)
     rows = [
-        {**_identity(launch), **_columns(values)}
+        {
+            **{name: getattr(launch, name) for name in _IDENTITY},
+            **_sizes_by_axis("block", launch.block),
+            **_sizes_by_axis("grid", launch.grid),
+            **_columns_of_metrics(values),
+        }
         for launch, values in zip(measured.launches, of_launch, strict=True)
     ]
     schema = KERNEL_METRICS.dtypes()
     whole = {name for name, dtype in schema.items() if dtype.is_integer()}
     for row in rows:
         for name in whole & row.keys():
-            row[name] = _whole(row[name])
+            # A count as a whole number; None where it cannot be one.
+            value = row[name]
+            row[name] = None
+            if isinstance(value, (int, float)) and -_END < value < _END:
+                row[name] = round(value)
     return pl.DataFrame(
         [{name: row.get(name) for name in schema} for row in rows], schema=schema
     )
@@ -276,23 +288,16 @@ def rule_results(measured: Measured) -> pl.DataFrame:
     )
 
 
-def _identity(launch: Launch) -> dict[str, object]:
-    sizes: dict[str, object] = {}
-    for what, of_axes in (("block", launch.block), ("grid", launch.grid)):
-        for at, axis in enumerate("xyz"):
-            sizes[f"{what}_{axis}"] = None if of_axes is None else of_axes[at]
+def _sizes_by_axis(
+    what: str, sizes: tuple[int, int, int] | None
+) -> dict[str, int | None]:
     return {
-        "launch": launch.launch,
-        "process": launch.process,
-        "kernel_name": launch.kernel_name,
-        "device": launch.device,
-        "compute_capability": launch.compute_capability,
-        "stream": launch.stream,
-        **sizes,
+        f"{what}_{axis}": None if sizes is None else sizes[at]
+        for at, axis in enumerate("xyz")
     }
 
 
-def _columns(values: _Values) -> dict[str, object]:
+def _columns_of_metrics(values: _Values) -> dict[str, object]:
     best: dict[str, tuple[int, float]] = {}
     for metric, value in values.items():
         column, rank = COLUMNS_OF.get(metric, ("", 0))
@@ -300,17 +305,21 @@ def _columns(values: _Values) -> dict[str, object]:
             best[column] = (rank, value)
     row: dict[str, object] = {column: value for column, (_, value) in best.items()}
     known = {column: value for column, (_, value) in best.items()}
-    counter = _counter(values, known)
+    counter = _metric_counter(values, known)
     for column, ways in SUMMED.items():
         if column not in row:
-            row[column] = next(
-                (sum_ for way in ways if (sum_ := _sum(way, counter)) is not None),
-                None,
-            )
-    row |= _dram(values, known)
+            row[column] = None
+            for way in ways:
+                counts = [(counter(metric), weight) for metric, weight in way.items()]
+                if all(count is not None for count, _ in counts):
+                    row[column] = sum(
+                        (weight * (count or 0.0) for count, weight in counts), 0.0
+                    )
+                    break
+    row |= _device_memory_bytes(values, known)
     tensor = [value for name, value in values.items() if TENSOR_OPS.match(name)]
     row["flops_tensor"] = sum(tensor) if tensor else None
-    row |= _stall(values)
+    row |= _longest_stall(values)
     if (ns := known.get("duration_ps")) is not None:
         row["duration_ps"] = ns * PS_PER_NS if ns >= 0 else None
     if not 0 <= known.get("registers", 0) <= MOST_REGISTERS:
@@ -318,7 +327,7 @@ def _columns(values: _Values) -> dict[str, object]:
     return row
 
 
-def _counter(
+def _metric_counter(
     values: _Values, known: Mapping[str, float]
 ) -> Callable[[str], float | None]:
     cycles, ns = known.get("elapsed_cycles"), known.get("duration_ps")
@@ -338,21 +347,11 @@ def _counter(
     return count
 
 
-def _sum(
-    way: Mapping[str, float], counter: Callable[[str], float | None]
-) -> float | None:
-    total = 0.0
-    for metric, weight in way.items():
-        count = counter(metric)
-        if count is None:
-            return None
-        total += weight * count
-    return total
-
-
-def _dram(values: _Values, known: Mapping[str, float]) -> dict[str, object]:
+def _device_memory_bytes(
+    values: _Values, known: Mapping[str, float]
+) -> dict[str, object]:
     """Return the bytes of device memory, in all and each way, as far as is known."""
-    counter = _counter(values, known)
+    counter = _metric_counter(values, known)
     found = {
         column: known[column]
         if column in known
@@ -376,28 +375,16 @@ _DRAM: Final = {
 }
 
 
-def _stall(values: _Values) -> dict[str, object]:
+def _longest_stall(values: _Values) -> dict[str, object]:
     """Return the longest wait of warps, and its share in all their cycles."""
     for pattern in WARP_STALLS:
-        waits = _matching(pattern, values)
+        waits = {}
+        for name, value in values.items():
+            if match := pattern.match(name):
+                waits[match[1]] = value
         whole = next((values[it] for it in WARP_CYCLES if it in values), None)
         if len(waits) < _FEWEST_STALLS or not whole or whole < 0:
             continue
         reason, cycles = max(waits.items(), key=lambda it: (it[1], it[0]))
         return {"stall_reason": reason, "stall_percent": 100 * cycles / whole}
     return {}
-
-
-def _matching(pattern: Pattern[str], values: _Values) -> _Values:
-    found = {}
-    for name, value in values.items():
-        if match := pattern.match(name):
-            found[match[1]] = value
-    return found
-
-
-def _whole(value: object) -> int | None:
-    """Return a count as a whole number; None where it cannot be one."""
-    if not isinstance(value, (int, float)) or not -_END < value < _END:
-        return None
-    return round(value)

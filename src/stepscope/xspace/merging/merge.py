@@ -115,7 +115,11 @@ def merge(
     for part in parts:
         data = np.frombuffer(part.data, np.uint8)
         space = _whole_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
-        for plane in _planes(data, space, part.shift_ns):
+        rows = space.of(SpaceTag.PLANE)
+        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True):
+            begin, end = (np.array([it], np.int64) for it in (place, place + size))
+            fields = _whole_fields(data, begin, end)
+            plane = _Plane(data, place, place + size, part.shift_ns, fields)
             name = _name(plane)
             if name not in without:
                 groups.setdefault(renamed.get(name, name), []).append(plane)
@@ -162,22 +166,6 @@ def _texts(data: NDArray[np.uint8], space: Fields, tag: int) -> list[bytes]:
     rows = space.of(tag)
     return [
         data[place : place + size].tobytes()
-        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
-    ]
-
-
-def _planes(data: NDArray[np.uint8], space: Fields, shift_ns: int) -> list[_Plane]:
-    rows = space.of(SpaceTag.PLANE)
-    return [
-        _Plane(
-            data,
-            place,
-            place + size,
-            shift_ns,
-            _whole_fields(
-                data, np.array([place], np.int64), np.array([place + size], np.int64)
-            ),
-        )
         for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
     ]
 

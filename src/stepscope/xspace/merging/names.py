@@ -138,7 +138,10 @@ def read_entries(
     ):
         bodies[owner] += data[place : place + size].tobytes()
     return [
-        NameEntry(key, _without_id(body))
+        NameEntry(
+            key,
+            b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID),
+        )
         for key, body in zip(keys, bodies, strict=True)
     ]
 
@@ -157,10 +160,6 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
         # What is not written is id 0, which may have become another.
         out.append(number_field(StatTag.METADATA_ID, stat_ids.ids.get(0, missing)))
     return b"".join(out)
-
-
-def _without_id(body: bytes) -> bytes:
-    return b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID)
 
 
 def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:

@@ -125,13 +125,22 @@ def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
         entries.end,
     )
     kept = _last_of_each(rows.owner, key, whole=~broken)
+    stats = read_stats(data, fields.of(EventMetadata.STAT))
+    chosen = kept[stats.owner]
+    row_of = (np.cumsum(kept) - 1).astype(np.int32)
     return Entries(
         rows.owner[kept],
         key[kept],
         fields.last_place(EventMetadata.NAME).at(kept),
         fields.last_place(EventMetadata.DISPLAY_NAME).at(kept),
         fields.last_place(EventMetadata.METADATA).at(kept),
-        _of_kept(read_stats(data, fields.of(EventMetadata.STAT)), kept),
+        StatMessages(
+            row_of[stats.owner[chosen]],
+            stats.id[chosen],
+            stats.kind[chosen],
+            stats.value[chosen],
+            stats.length[chosen],
+        ),
         rows.place[broken],
     )
 
@@ -173,18 +182,6 @@ def _last_of_each(
         rows = rows[whole[rows]]
         kept[id_table(key[rows], rows).entries()] = True
     return kept
-
-
-def _of_kept(stats: StatMessages, kept: NDArray[np.bool_]) -> StatMessages:
-    chosen = kept[stats.owner]
-    row_of = (np.cumsum(kept) - 1).astype(np.int32)
-    return StatMessages(
-        row_of[stats.owner[chosen]],
-        stats.id[chosen],
-        stats.kind[chosen],
-        stats.value[chosen],
-        stats.length[chosen],
-    )
 
 
 class Catalog(Frozen, frozen=True, eq=True):
@@ -243,23 +240,17 @@ def read_catalog(
         line_display,
         types,
         keys,
-        _event_types(entries, name, display),
+        EventTypes(
+            entries.plane,
+            entries.id,
+            name,
+            np.where(display == 0, np.int32(-1), display),
+            entries.metadata.place,
+            entries.metadata.length.astype(np.int32),
+            np.zeros(len(entries.id), bool),
+        ),
         _type_stats(entries, keys, strings),
         np.concatenate([entries.broken, stat_entries.broken]),
-    )
-
-
-def _event_types(
-    entries: Entries, name: NDArray[np.int32], display: NDArray[np.int32]
-) -> EventTypes:
-    return EventTypes(
-        entries.plane,
-        entries.id,
-        name,
-        np.where(display == 0, np.int32(-1), display),
-        entries.metadata.place,
-        entries.metadata.length.astype(np.int32),
-        np.zeros(len(entries.id), bool),
     )
 
 

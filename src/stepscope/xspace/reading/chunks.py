@@ -84,7 +84,12 @@ def scan_lines(
     alone = np.ones(len(begin), bool)
     alone[huge] = False
     head[alone] = heads[alone[line]]
-    _end_after_damage(line, rows)
+    # Empty the chunks of a line that follow its damage, as if it were not split.
+    for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
+        later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
+        rows[later, 1] = rows[later, 0]
+        rows[later, 2:5] = 0
+        rows[later, 5] = -1
     return Scanned(head, line, rows, step)
 
 
@@ -111,15 +116,6 @@ def _split(
 
     run_tasks(split, [(row, row + 1) for row in rows.tolist()], pool)
     return found
-
-
-def _end_after_damage(line: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-    """Empty the chunks of a line that follow its damage, as if it were not split."""
-    for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
-        later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
-        rows[later, 1] = rows[later, 0]
-        rows[later, 2:5] = 0
-        rows[later, 5] = -1
 
 
 def tasks_of(

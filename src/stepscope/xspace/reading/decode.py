@@ -131,7 +131,16 @@ def _decode(
             pool=pool,
         )
     event_types = name_lost(filled, catalog)
-    planes = _planes(data, outline, catalog)
+    count = len(outline.planes.stop)
+    bounds = np.searchsorted(outline.line_plane, np.arange(count + 1)).tolist()
+    texts = catalog.strings.texts()
+    stats = read_plane_stats(data, outline, catalog)
+    names = catalog.plane_names.tolist()
+    ids = outline.planes.last(PlaneTag.ID).tolist()
+    planes = tuple(
+        Plane(ids[row], texts[names[row]], bounds[row], bounds[row + 1], stats[row])
+        for row in range(count)
+    )
     strings = catalog.strings.texts()
     damage += found_damage(
         outline,
@@ -159,21 +168,6 @@ def _decode(
     )
     _check_readable(space, name)
     return space
-
-
-def _planes(
-    data: NDArray[np.uint8], outline: Outline, catalog: Catalog
-) -> tuple[Plane, ...]:
-    count = len(outline.planes.stop)
-    bounds = np.searchsorted(outline.line_plane, np.arange(count + 1)).tolist()
-    texts = catalog.strings.texts()
-    stats = read_plane_stats(data, outline, catalog)
-    names = catalog.plane_names.tolist()
-    ids = outline.planes.last(PlaneTag.ID).tolist()
-    return tuple(
-        Plane(ids[row], texts[names[row]], bounds[row], bounds[row + 1], stats[row])
-        for row in range(count)
-    )
 
 
 def _lines(

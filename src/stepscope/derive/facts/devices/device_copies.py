@@ -14,7 +14,7 @@ from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.unfed import FINITE_CHECK
+from stepscope.derive.account.topics import FINITE_CHECK
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name

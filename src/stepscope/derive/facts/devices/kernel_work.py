@@ -21,7 +21,7 @@ from stepscope.derive.facts.evidence import Evidence, event_labels
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:

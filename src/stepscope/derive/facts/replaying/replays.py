@@ -17,7 +17,7 @@ from stepscope.derive.replay.owners import Silences, silent_share
 from stepscope.derive.replay.replayed import gain_of, joint_gain
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
