@@ -228,7 +228,6 @@ def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable
 
 
 def _median_of_steps(steps: Sequence[PodStep], field: str) -> float | None:
-    """Return the median of the counted steps that have a value."""
     values = pl.Series(
         [getattr(step, field) for step in steps if step.counted], dtype=pl.Float64
     )
