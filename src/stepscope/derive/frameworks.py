@@ -71,23 +71,21 @@ def frameworks_used(
     frequent = tuple(
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
-    return frequent or _of_names(event_types) or _recorded(environment, profile)
+    if frequent:
+        return frequent
+    # The frameworks that names of other events speak of, without any op.
+    spoken_of = dict.fromkeys(
+        framework
+        for types in known_hosts(event_types).values()
+        for framework, pattern in _IN_NAMES.items()
+        if types["name"].str.contains(pattern).any()
+    )
+    return tuple(spoken_of) or _recorded(environment, profile)
 
 
 def of_framework(name: FunctionName) -> bool:
     """Return whether a function is a framework's own: it works for ops."""
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
-
-
-def _of_names(event_types: OfHosts[pl.DataFrame]) -> tuple[str, ...]:
-    """Return the frameworks that names of other events speak of, without any op."""
-    found = [
-        framework
-        for types in known_hosts(event_types).values()
-        for framework, pattern in _IN_NAMES.items()
-        if types["name"].str.contains(pattern).any()
-    ]
-    return tuple(dict.fromkeys(found))
 
 
 def _recorded(

@@ -174,7 +174,9 @@ def measured_kernels(
     recorded = _Recorded(kernels.rows)
     launches: dict[_Candidates, list[int]] = {}
     lost: list[int] = []
-    for (name, *shape), rows in _groups(table):
+    grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
+    # As many as there are distinct launches, each looked up once.
+    for name, *shape, rows in grouped.iter_rows():
         found = recorded.candidates(name, tuple(shape))
         if found is None:
             lost += rows
@@ -190,14 +192,6 @@ def measured_kernels(
     ]
     unmatched = kernel_metrics[sorted(lost)]
     return _joined(table, assigned, unmatched)
-
-
-def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
-    key = ["kernel_name", *_SHAPE]
-    grouped = table.group_by(key, maintain_order=True).agg("row")
-    # As many as there are distinct launches, each looked up once.
-    for *found, rows in grouped.iter_rows():
-        yield tuple(found), rows
 
 
 def _assign(
@@ -343,42 +337,26 @@ def name_forms(name: str) -> NameForms:
     for lambda_ in (_BRACED, _BRACKETED):
         clean = lambda_.sub(r"\1#\2", clean)
     clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
-    head = _without_parameters(clean)
-    kept, depth = [], 0
-    for letter in head:
+    outer = _places_outside_templates(clean)
+    parameters = next((at for at in outer if at and clean[at] == "("), len(clean))
+    head = clean[:parameters].rstrip() if parameters < len(clean) else clean
+    outer = _places_outside_templates(head)
+    plain = "".join(head[at] for at in outer).rstrip()
+    found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
+    after_result = max((at + 1 for at in outer if head[at] == " "), default=0)
+    signature = _NAMESPACE.sub("", head[after_result:].replace(" ", ""))
+    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
+    return NameForms(whole, signature, found[0] if found else signature)
+
+
+def _places_outside_templates(name: str) -> list[int]:
+    """Return the places of the letters that no template arguments enclose."""
+    places, depth = [], 0
+    for at, letter in enumerate(name):
         if letter == "<":
             depth += 1
         elif letter == ">":
             depth = max(depth - 1, 0)
         elif depth == 0:
-            kept.append(letter)
-    plain = "".join(kept).rstrip()
-    found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
-    signature = _NAMESPACE.sub("", _after_result(head).replace(" ", ""))
-    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
-    return NameForms(whole, signature, found[0] if found else signature)
-
-
-def _without_parameters(name: str) -> str:
-    depth = 0
-    for at, letter in enumerate(name):
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif letter == "(" and depth == 0 and at:
-            return name[:at].rstrip()
-    return name
-
-
-def _after_result(name: str) -> str:
-    depth = 0
-    begin = 0
-    for at, letter in enumerate(name):
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif letter == " " and depth == 0:
-            begin = at + 1
-    return name[begin:]
+            places.append(at)
+    return places

@@ -91,7 +91,9 @@ class _Queue(Generic[_Name]):
                 if self.errors or not self._order.is_active():
                     return None
                 self._changed.wait()
-            first = max(able, key=self._rank)
+            first = max(
+                able, key=lambda name: (name in self._one_by_one, *self._urgency[name])
+            )
             self._ready.remove(first)
             self._one_runs |= first in self._one_by_one
             return first
@@ -102,9 +104,6 @@ class _Queue(Generic[_Name]):
         if self._one_runs:
             return [name for name in self._ready if name not in self._one_by_one]
         return self._ready
-
-    def _rank(self, name: _Name) -> tuple[bool, int, int]:
-        return name in self._one_by_one, *self._urgency[name]
 
 
 def worth_threads(events: int) -> int:

@@ -93,12 +93,8 @@ def function_parts(
     """Divide the time of a set on one thread among functions.
 
     Args:
-        frames: The functions that ran.
-        spans: The instants to divide.
-        track: Row of tracks of the thread.
         windows: Starts and ends of the steps, in order: a run around several is that
             of their loop; none for a thread that takes no steps.
-        lines: Which lines of them ran, where that is known.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -156,10 +152,6 @@ def calling_function(
     does is called from it. Nor is the program's module: all of the program is.
 
     Args:
-        frames: The functions that ran.
-        spans: The instants that were called.
-        tracks: Rows of tracks of the threads that may have called them.
-        windows: Starts and ends of the steps, in order.
         beside: Whether the threads run beside the one that takes the steps. What a
             framework's own thread calls there is no loop, however long samples make
             it: no look may have come between two calls.
@@ -302,8 +294,6 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return those of some calls among which a function's time is divided.
 
         Args:
-            at: The function.
-            calls: The functions that it calls.
             most: The share of its time from which one of them is told apart alone.
         """
         whole = self.nodes[at].time_ps

@@ -479,7 +479,6 @@ def _threads(
 
     Args:
         calling: By row of tracks, whether it holds calls or frames of the program.
-        functions: The functions that ran, by row of tracks.
     """
     on_host = absent(tracks["device"])
     found = [track for track in classes.threads.tracks() if on_host[track]]

@@ -153,13 +153,7 @@ class Naming(Frozen, frozen=True, dict=True):
     def parts(
         self, device: DeviceAccount, owner: str, spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Name the time of one owner; the parts add up to it.
-
-        Args:
-            device: The device whose time it is.
-            owner: The owner, or a topic.
-            spans: Its time, or a part of it.
-        """
+        """Name the time of one owner; the parts add up to it."""
         if owner == "unexplained":
             return self._around(spans)
         if owner not in NAMED_OWNERS:
@@ -495,19 +489,7 @@ def naming(
     function_frames: FunctionFrames | Unavailable,
     function_lines: FunctionLines | Unavailable,
 ) -> Naming:
-    """Collect what can give time its names.
-
-    Args:
-        windows: The windows.
-        steps: The steps, whose marks name nothing.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of the events say.
-        host_classes: What each host event does.
-        function_frames: The functions that ran.
-        function_lines: Their lines.
-    """
+    """Collect what can give time its names."""
     names, types = event_types["name"], handles(events, "type")
     on_host = absent(tracks["device"])
     driving = [track for track in host_classes.threads.tracks() if on_host[track]]

@@ -214,8 +214,6 @@ def charged_rows(
 
     Args:
         device: What the device did; None where there is none to look at.
-        ordinal: Number of the device to write.
-        idle: Owner of idle time → its instants.
         missing: Owners whose time is unknown: their columns are null, and what they
             would own is unexplained.
     """
@@ -344,7 +342,6 @@ def account(
         windows: The windows; the one of the whole profile where there are no steps.
         host_states: What the step threads did; without it all idle time is
             unexplained.
-        device_timeline: The activities of each device by start.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),

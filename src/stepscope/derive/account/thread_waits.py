@@ -121,9 +121,7 @@ def awaited(
 
     Args:
         threads: Row of tracks of each thread of the host → its name.
-        types: Row of event_types by row of events.
         nameless: By row of event_types: whether it says nothing of what is done.
-        frames: The functions that ran; None where none were recorded.
         by: Row of tracks of the thread that waits.
     """
     found: list[tuple[int, str, int]] = []

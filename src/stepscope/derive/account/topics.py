@@ -89,7 +89,6 @@ class BatchCopies(Frozen, frozen=True):
         """Return the long silence of a device's program before it copies a batch.
 
         Args:
-            doing: When something says what a step thread does.
             blocked: The part of its idle time in which the program was blocked by
                 something else than a device.
         """

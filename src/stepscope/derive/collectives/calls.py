@@ -37,7 +37,6 @@ from stepscope.xspace.op_links import BOOKKEEPING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.costs.operands import Tensor
     from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -239,8 +238,12 @@ def collective_calls(
         _results(activity_ops.ops, hlo_ops).gather(op),
     )
     sized = found.hstack(_sizes(found["kind"], said, tensors))
+    bus_bytes = [
+        None if size is None or not members else round(size * bus_share(kind, members))
+        for kind, size, members in sized["kind", "bytes", "group_size"].iter_rows()
+    ]
     return (
-        sized.with_columns(bus_bytes=_bus_bytes(sized))
+        sized.with_columns(bus_bytes=pl.Series(bus_bytes, dtype=pl.Int64))
         .select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_CALLS.items())
         .sort("device", "start_ps", maintain_order=True)
     )
@@ -335,12 +338,8 @@ def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFr
         kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
     )
     distinct = keys.unique(maintain_order=True)
-    known = [
-        _said_size(inside, out, dtype)
-        or _result_size(kind, result)
-        or _operands_size(kind, shapes, lists=lists)
-        or (None, None)
-        for inside, out, dtype, kind, shapes, lists, result in distinct.iter_rows()
+    known: list[tuple[int | None, str | None]] = [
+        _size_and_type(*row) for row in distinct.iter_rows()
     ]
     table = distinct.with_columns(
         bytes=pl.Series([size for size, _ in known], dtype=pl.Int64),
@@ -352,62 +351,47 @@ def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFr
     return joined.select("bytes", dtype="type")
 
 
-def _said_size(
-    inside: int | None, out: int | None, dtype: str | None
-) -> tuple[int | None, str] | None:
-    counts = [it for it in (inside, out) if it is not None]
-    if dtype is None or not counts:
-        return None
-    name, width = element_type(dtype)
-    return None if width is None else width * max(counts), name
+def _size_and_type(  # noqa: PLR0917 - one row of a table
+    inside: int | None,
+    out: int | None,
+    dtype: str | None,
+    kind: str,
+    operands: str | None,
+    lists: bool,  # noqa: FBT001 - a cell of the row
+    result: str | None,
+) -> tuple[int | None, str | None]:
+    """Return the bytes of a collective and its element type, as far as is known.
 
-
-def _result_size(kind: str, result: str | None) -> tuple[int, str] | None:
-    """Return bytes by the result of an instruction, of which some give both sides."""
-    tensors = _tensors(result)
-    sizes = [tensor.size_bytes for tensor in tensors]
-    known = [size for size in sizes if size is not None]
-    if not tensors or len(known) < len(sizes) or kind == "reduce-scatter":
-        return None
-    whole = sum(known) if kind in (*_IN_PLACE, "all-to-all") else max(known)
-    return whole, tensors[0].dtype
-
-
-def _operands_size(
-    kind: str, operands: str | None, *, lists: bool
-) -> tuple[int, str] | None:
-    """Return bytes by the operands of an op, of which one is given and one is got.
-
-    Of more tensors it is not known which is which, except where each is both.
+    By its arguments; else by the result of an instruction, of which some give both
+    sides; else by the operands of an op, of which one is given and one is got. Of more
+    tensors it is not known which is which, except where each is both.
     """
-    tensors = _tensors(operands)
-    sizes = [tensor.size_bytes for tensor in tensors]
-    known = [size for size in sizes if size is not None]
-    if not tensors or len(known) < len(sizes):
-        return None
-    name, _ = element_type(tensors[0].dtype.removeprefix("c10::"))
-    if kind in _IN_PLACE:
-        return (sum(known) if lists else max(known)), name
-    return (max(known), name) if len(known) == _BOTH_SIDES else None
+    counts = [count for count in (inside, out) if count is not None]
+    if dtype is not None and counts:
+        name, width = element_type(dtype)
+        return None if width is None else width * max(counts), name
+    sizes, name = _known_sizes(result)
+    if sizes and kind != "reduce-scatter":
+        both_sides = kind in (*_IN_PLACE, "all-to-all")
+        return sum(sizes) if both_sides else max(sizes), name
+    sizes, name = _known_sizes(operands)
+    name, _ = element_type(name.removeprefix("c10::"))
+    if sizes and kind in _IN_PLACE:
+        return sum(sizes) if lists else max(sizes), name
+    return (max(sizes), name) if len(sizes) == _BOTH_SIDES else (None, None)
 
 
-def _tensors(shape: str | None) -> list[Tensor]:
+def _known_sizes(shape: str | None) -> tuple[list[int], str]:
+    """Return the bytes of all tensors of a text, and the element type of the first.
+
+    Empty where the bytes of one of them are not known.
+    """
     found = None if shape is None else from_text(shape)
-    return [] if found is None else list(found.every())
-
-
-def _bus_bytes(calls: pl.DataFrame) -> pl.Series:
-    return pl.Series(
-        [
-            None
-            if size is None or not members
-            else round(size * bus_share(kind, members))
-            for kind, size, members in calls.select(
-                "kind", "bytes", "group_size"
-            ).iter_rows()
-        ],
-        dtype=pl.Int64,
-    )
+    tensors = [] if found is None else list(found.every())
+    known = [size for tensor in tensors if (size := tensor.size_bytes) is not None]
+    if not tensors or len(known) < len(tensors):
+        return [], ""
+    return known, tensors[0].dtype
 
 
 def surroundings(

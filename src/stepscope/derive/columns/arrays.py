@@ -71,7 +71,6 @@ def picked(
     Args:
         key: By row: a place in `wanted`.
         wanted: Whether rows with this key are.
-        begin: First row that counts.
         end: One past the last row that counts; None for all.
     """
     last = len(key) if end is None else end

@@ -156,7 +156,6 @@ def totals_by(
 
     Args:
         code: Below `count`; -1 for a row that is left out.
-        values: By row.
         where: Which rows count; by default all.
     """
     none = np.empty(0, np.int64)
@@ -202,8 +201,6 @@ def hulls_by(
 
     Args:
         code: Below `count`; below 0 for a row that is left out.
-        start_ps: By row.
-        dur_ps: By row.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(

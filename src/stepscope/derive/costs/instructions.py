@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.costs.families import countable
+from stepscope.derive.costs.families import OPCODES, countable
 from stepscope.derive.costs.operands import Tensor, from_text
 from stepscope.derive.costs.products import Window, convolution_terms, read_window
 from stepscope.frozen import Frozen
@@ -26,28 +26,10 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
 
 #: One operation per element of the result, if it is of a floating type. The source is
 #: XLA's cost analysis, except that transcendental functions count here as well.
-_ELEMENTWISE_NAMES: Final = (
-    "add subtract multiply divide remainder maximum minimum power negate abs sign "
-    "floor ceil round-nearest-afz round-nearest-even exponential exponential-minus-one "
-    "log log-plus-one sqrt rsqrt cbrt tanh logistic sine cosine tan atan2 erf "
-    "clamp"
-)
-_ELEMENTWISE: Final = frozenset(_ELEMENTWISE_NAMES.split())
+_ELEMENTWISE: Final = OPCODES["elementwise"]
 #: Opcodes that compute no floating-point number, or whose computation has instructions
 #: of its own that do.
-_NOTHING_NAMES: Final = (
-    "parameter constant tuple get-tuple-element bitcast bitcast-convert broadcast "
-    "reshape dynamic-reshape transpose copy copy-start copy-done slice dynamic-slice "
-    "dynamic-update-slice concatenate pad reverse iota gather select compare and or "
-    "not xor shift-left shift-right-logical shift-right-arithmetic convert is-finite "
-    "after-all partition-id replica-id while conditional call infeed outfeed send "
-    "send-done recv recv-done all-gather all-gather-start all-gather-done all-to-all "
-    "collective-permute collective-permute-start collective-permute-done "
-    "all-reduce-done opt-barrier optimization-barrier domain get-dimension-size sort "
-    "real imag complex popcnt clz stochastic-convert async-update async-done "
-    "add-dependency topk"
-)
-_NOTHING: Final = frozenset(_NOTHING_NAMES.split())
+_NOTHING: Final = OPCODES["nothing"]
 #: Sums over participants: one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
@@ -137,7 +119,7 @@ class _Program:
 
     def accessed(self, one: _Instruction) -> int | None:
         """Return bytes of operands and result, each once; None for unknown shapes."""
-        if one.opcode in _NOTHING - _MOVING:
+        if one.opcode in _NOTHING - OPCODES["moving"]:
             return None
         result = self._tensors(one.shape)
         # Further results of a library call are its workspace.
@@ -182,12 +164,6 @@ class _Program:
                 return _terms(window, first, result, second)
             return _terms(window, first, second, result)
         return _reduction(one, result, operands)
-
-
-#: Opcodes that move bytes although they compute nothing.
-_MOVING: Final = frozenset(
-    {"copy", "transpose", "slice", "concatenate", "gather", "pad", "reverse", "convert"}
-)
 
 
 def _tensors(shape: str | None) -> tuple[Tensor, ...]:

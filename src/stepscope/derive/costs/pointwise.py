@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.derive.costs.operands import (
-    Family,
-    Part,
     Rule,
     broadcast_sizes,
     operand_bytes,
@@ -18,51 +16,9 @@ from stepscope.derive.costs.operands import (
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from stepscope.derive.costs.operands import Operands
+    from collections.abc import Callable, Sequence
 
-#: Ops whose operands are all that they read or write, each once: the destination of a
-#: copy, or what is filled, is the first.
-_IN_PLACE: Final = "copy_ fill_ zero_"
-#: Ops that read all operands and write as many elements as the first has.
-_SAME_SIZES: Final = (
-    "clone contiguous flip roll tril triu tril_ triu_ masked_fill masked_fill_"
-)
-_JOINING: Final = "cat concat stack hstack vstack"
-_COMPARING: Final = (
-    "eq ne gt ge lt le logical_and logical_or logical_not logical_xor isnan isinf "
-    "isfinite"
-)
-_ATEN: Final = (
-    "empty empty_like empty_strided zeros zeros_like ones ones_like full full_like "
-    "new_empty new_zeros new_ones zero_ fill_ view _unsafe_view reshape "
-    "_reshape_alias reshape_as view_as expand expand_as transpose t permute squeeze "
-    "unsqueeze squeeze_ unsqueeze_ flatten unflatten narrow slice select split "
-    "split_with_sizes chunk unbind detach detach_ alias as_strided as_strided_ clone "
-    "contiguous copy_ _to_copy to type_as lift_fresh cat stack concat repeat "
-    "repeat_interleave tile index_select gather index flip roll resize_ set_ "
-    "resolve_conj resolve_neg item _local_scalar_dense is_nonzero lift resize_as_ "
-    "arange scalar_tensor masked_fill masked_fill_ where tril triu tril_ triu_ eq ne "
-    "gt ge lt le logical_and logical_or logical_not logical_xor bitwise_and "
-    "bitwise_or bitwise_not isnan isinf isfinite all any nonzero argsort sort topk "
-    "one_hot random_ _pin_memory pin_memory is_pinned "
-    "record_stream conj real imag movedim swapaxes ravel broadcast_to hstack vstack "
-    "constant_pad_nd pad index_put_ _index_put_impl_ requires_grad_ "
-    "result_type _has_compatible_shallow_copy_type _nested_tensor_from_mask isin "
-    "bucketize searchsorted unique_consecutive unfold im2col"
-)
-_GRAPH: Final = (
-    "Identity IdentityN NoOp Const Reshape Squeeze ExpandDims Transpose Shape ShapeN "
-    "Size Rank Slice StridedSlice StridedSliceGrad ConcatV2 ConcatOffset Concat Split "
-    "SplitV Pack Unpack Tile BroadcastTo BroadcastGradientArgs Fill ZerosLike OnesLike "
-    "Gather GatherV2 GatherNd ResourceGather Pad PadV2 MirrorPad Cast Bitcast "
-    "ReadVariableOp AssignVariableOp VarHandleOp StopGradient PreventGradient Reverse "
-    "ReverseV2 Range Select SelectV2 Where Equal NotEqual Greater GreaterEqual Less "
-    "LessEqual LogicalAnd LogicalOr LogicalNot OneHot IteratorGetNext _Arg _Retval "
-    "_Send _Recv _HostSend _HostRecv ControlTrigger Switch Merge Enter Exit "
-    "NextIteration LoopCond DecodeRaw EmptyTensorList "
-    "DynamicStitch InvertPermutation MergeV2Checkpoints Placeholder Print Assert "
-    "DeepCopy Empty TensorListStack TensorListFromTensor VariableShape Snapshot"
-)
+    from stepscope.derive.costs.operands import Operands
 
 #: Ranges that only call other ops, which do the work and have costs of their own.
 CALLERS: Final = Pattern(
@@ -127,11 +83,6 @@ def _lists(count: int) -> Rule:
     return Rule(flops, result)
 
 
-def _named(prefix: str, names: str, *, inplace: bool = False) -> list[str]:
-    found = [f"{prefix}{name}" for name in names.split()]
-    return found + [f"{name}_" for name in found] if inplace else found
-
-
 def _none(_: Operands) -> int:
     return 0
 
@@ -160,124 +111,6 @@ def _chosen(given: Operands) -> int | None:
     # A single number takes the type of the tensor beside it.
     widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
     return total_bytes((*given.every(), msgspec.structs.replace(widest, sizes=sizes)))
-
-
-def _aten(names: str, rule: Rule) -> dict[str, Rule]:
-    return {f"aten::{name}": rule for name in names.split()}
-
-
-WITHOUT_ARITHMETIC: Final = Family(
-    name="moving, making, comparing",
-    part=Part.OTHER,
-    formula="0",
-    source="what they do: they copy, view, fill, compare or pick elements",
-    rules={
-        **{f"aten::{name}": Rule(_none, _unknown) for name in _ATEN.split()},
-        **_aten(_IN_PLACE, Rule(_none, _unknown, operand_bytes)),
-        **_aten(
-            _SAME_SIZES,
-            Rule(
-                _none,
-                lambda given: None if (one := given.tensor(0)) is None else one.sizes,
-            ),
-        ),
-        **_aten(_JOINING, Rule(_none, _joined)),
-        **_aten(_COMPARING, Rule(_none, _unknown, _compared)),
-        "aten::where": Rule(_none, _unknown, _chosen),
-        **{name: Rule(_none, _unknown) for name in _GRAPH.split()},
-    },
-)
-MOVEMENT: Final = Family(
-    name="embedding",
-    part=Part.OTHER,
-    formula="0 for looking rows up; one addition per element for their gradient",
-    source="what they do",
-    rules={
-        # No recording says which rows are read, and so how many bytes.
-        "aten::embedding": Rule(_none, _unknown),
-        **dict.fromkeys(
-            ("aten::embedding_dense_backward", "aten::embedding_backward"),
-            Rule(
-                lambda given: (
-                    None if (one := given.tensor(0)) is None else one.elements
-                ),
-                _unknown,
-            ),
-        ),
-        **dict.fromkeys(
-            ("aten::index_add_", "aten::scatter_add_", "aten::scatter_add"),
-            Rule(
-                lambda given: (
-                    None if (one := given.tensor(3)) is None else one.elements
-                ),
-                lambda given: None if (one := given.tensor(0)) is None else one.sizes,
-            ),
-        ),
-    },
-)
-
-_ONE: Final = (
-    *_named(
-        "aten::",
-        "add sub rsub mul div true_divide neg abs exp exp2 expm1 log log2 log10 log1p "
-        "sqrt rsqrt square reciprocal pow sin cos tan tanh sigmoid erf erfc erfinv "
-        "floor ceil round trunc sign maximum minimum fmax fmin clamp clamp_min "
-        "clamp_max relu relu6 leaky_relu elu selu celu silu gelu mish softplus "
-        "hardtanh hardswish hardsigmoid threshold atan atan2 fmod remainder hypot "
-        "logaddexp xlogy lgamma digamma",
-        inplace=True,
-    ),
-    *_named(
-        "aten::",
-        "threshold_backward tanh_backward sigmoid_backward gelu_backward "
-        "silu_backward leaky_relu_backward hardtanh_backward elu_backward "
-        "softplus_backward hardswish_backward native_dropout_backward",
-    ),
-    *_named(
-        "",
-        "Add AddV2 Sub Mul Div RealDiv DivNoNan Neg Abs Exp Expm1 Log Log1p Sqrt Rsqrt "
-        "Square Reciprocal Inv Pow Sin Cos Tan Tanh Sigmoid Erf Erfc Floor Ceil Round "
-        "Sign Maximum Minimum Relu Relu6 Elu Selu LeakyRelu Softplus Softsign BiasAdd "
-        "ReluGrad Relu6Grad TanhGrad SigmoidGrad RsqrtGrad SqrtGrad EluGrad "
-        "SoftplusGrad LeakyReluGrad SquaredDifference FloorDiv FloorMod Mod Xdivy "
-        "Xlogy _MklNativeRelu _MklNativeReluGrad _MklAddV2 _MklSub _MklMul",
-    ),
-)
-_TWO: Final = (
-    *_named("aten::", "addcmul addcdiv lerp", inplace=True),
-    *_named("aten::", "mse_loss l1_loss smooth_l1_loss"),
-    "aten::native_dropout",
-)
-_ONE_OF_LISTS: Final = _named(
-    "aten::_foreach_",
-    "add sub mul div neg abs exp log sqrt rsqrt reciprocal pow maximum minimum "
-    "clamp_min clamp_max",
-    inplace=True,
-)
-_TWO_OF_LISTS: Final = _named("aten::_foreach_", "addcmul addcdiv lerp", inplace=True)
-
-POINTWISE: Final = Family(
-    name="function of single elements",
-    part=Part.OTHER,
-    formula="one operation per element of the result for each function applied; two "
-    "for those that scale and add (addcmul, lerp, dropout)",
-    source="the convention of XLA's cost analysis and of the older profiler's "
-    "registry: a function of one number is one operation, whatever it costs",
-    rules={
-        **dict.fromkeys(_ONE, _per_element(1)),
-        **dict.fromkeys(_TWO, _per_element(2)),
-    },
-)
-LISTS: Final = Family(
-    name="function of single elements of many tensors",
-    part=Part.OTHER,
-    formula="as for one tensor, over all tensors of the first list",
-    source="as for one tensor",
-    rules={
-        **dict.fromkeys(_ONE_OF_LISTS, _lists(1)),
-        **dict.fromkeys(_TWO_OF_LISTS, _lists(2)),
-    },
-)
 
 
 _Sizes = tuple[int, ...]
@@ -325,7 +158,7 @@ def _over_dimensions(count: int) -> Rule:
     return Rule(_per_input(count).flops, result)
 
 
-def _normalised(place: int, *weights: int) -> Rule:
+def _normalised(place: int, weights: Sequence[int]) -> Rule:
     """Make a rule of five operations per element, and one for each weight given."""
 
     def flops(given: Operands) -> int | None:
@@ -338,14 +171,37 @@ def _normalised(place: int, *weights: int) -> Rule:
     return Rule(flops, _per_input(0, place).result)
 
 
-def _pooled(place: int, kernel: int) -> Rule:
+def _pooled() -> Rule:
     """Make a rule for a window per result; the stride decides how many there are."""
 
     def result(given: Operands) -> _Sizes | None:
-        return _pooled_sizes(given, place, kernel)
+        tensor, window = given.tensor(0), given.value(1)
+        stride, padding = given.value(2), given.value(3)
+        if tensor is None or not isinstance(window, list) or not window:
+            return None
+        if not isinstance(padding, list) or given.value(4) not in ([1], [1, 1]):
+            return None
+        if given.value(5) is not False:
+            return None
+        room = len(tensor.sizes) - 2
+        if room < 1 or {len(window), len(padding)} - {1, room}:
+            return None
+        steps = stride if isinstance(stride, list) and stride else window
+        sides = [
+            one * (room if len(one) == 1 else 1) for one in (window, padding, steps)
+        ]
+        if any(len(side) != room for side in sides) or 0 in sides[2]:
+            return None
+        sizes = tuple(
+            (length + 2 * pad - size) // step + 1
+            for length, size, pad, step in zip(
+                tensor.sizes[-room:], *sides, strict=True
+            )
+        )
+        return (*tensor.sizes[:-room], *sizes)
 
     def flops(given: Operands) -> int | None:
-        sizes, window = result(given), given.value(kernel)
+        sizes, window = result(given), given.value(1)
         if sizes is None or not isinstance(window, list):
             return None
         room = len(sizes) - 2 if len(sizes) > 2 else 1
@@ -354,179 +210,37 @@ def _pooled(place: int, kernel: int) -> Rule:
     return Rule(flops, result)
 
 
-def _pooled_sizes(given: Operands, place: int, kernel: int) -> _Sizes | None:
-    tensor, window = given.tensor(place), given.value(kernel)
-    stride, padding = given.value(kernel + 1), given.value(kernel + 2)
-    if tensor is None or not isinstance(window, list) or not window:
-        return None
-    if not isinstance(padding, list) or given.value(kernel + 3) not in ([1], [1, 1]):
-        return None
-    if given.value(kernel + 4) is not False:
-        return None
-    room = len(tensor.sizes) - 2
-    if room < 1 or {len(window), len(padding)} - {1, room}:
-        return None
-    steps = stride if isinstance(stride, list) and stride else window
-    sides = [one * (room if len(one) == 1 else 1) for one in (window, padding, steps)]
-    if any(len(side) != room for side in sides) or 0 in sides[2]:
-        return None
-    sizes = tuple(
-        (length + 2 * pad - size) // step + 1
-        for length, size, pad, step in zip(tensor.sizes[-room:], *sides, strict=True)
-    )
-    return (*tensor.sizes[:-room], *sizes)
-
-
 #: A sum over dimensions has at least the tensor, the dimensions, and whether to keep
 #: them.
 _LONG_FORM: Final = 3
 #: Mean, deviation, square, variance, and the product with its root's inverse.
 _CENTRED: Final = 5
-#: Square, mean, and the product with its root's inverse.
-_ROOT_MEAN_SQUARE: Final = 3
 
-REDUCTIONS: Final = Family(
-    name="reduction",
-    part=Part.OTHER,
-    formula="one operation per element that is read; two for norms and losses, which "
-    "square or weigh it first; two for variances",
-    source="the definition, as the older profiler's registry counts it",
-    rules={
-        **dict.fromkeys(
-            (
-                *("aten::max", "aten::min", "aten::prod"),
-                *(
-                    "aten::cumsum",
-                    "aten::cumprod",
-                    "aten::argmax",
-                    "aten::argmin",
-                    "aten::logsumexp",
-                ),
-                *("Sum", "Mean", "Max", "Min", "Prod", "ArgMax", "ArgMin", "Cumsum"),
-                *("BiasAddGrad", "EuclideanNorm"),
-            ),
-            _reading(1),
-        ),
-        **dict.fromkeys(
-            ("aten::sum", "aten::mean", "aten::amax", "aten::amin"),
-            _over_dimensions(1),
-        ),
-        **dict.fromkeys(
-            (
-                *("aten::norm", "aten::linalg_vector_norm", "aten::var", "aten::std"),
-                *("aten::var_mean", "L2Loss"),
-            ),
-            _reading(2),
-        ),
-    },
-)
-SOFTMAX: Final = Family(
-    name="softmax",
-    part=Part.OTHER,
-    formula="5 per element: maximum, difference, exponential, sum, quotient; 4 per "
-    "element for its gradient; 8 with the cross entropy",
-    source="the definition; 5 is what the older profiler's registry counts",
-    rules={
-        **dict.fromkeys(
-            (
-                *("aten::softmax", "aten::_softmax", "Softmax", "LogSoftmax"),
-                *("aten::log_softmax", "aten::_log_softmax", "_MklNativeSoftmax"),
-            ),
-            _per_input(5),
-        ),
-        **dict.fromkeys(
-            (
-                "aten::_softmax_backward_data",
-                "aten::_log_softmax_backward_data",
-            ),
-            _per_input(4),
-        ),
-        **dict.fromkeys(
-            (
-                "SoftmaxCrossEntropyWithLogits",
-                "SparseSoftmaxCrossEntropyWithLogits",
-            ),
-            _per_input(8),
-        ),
-    },
-)
-NORMALISATIONS: Final = Family(
-    name="normalisation",
-    part=Part.OTHER,
-    formula="5 per element (mean, difference, square, variance, product) and 1 for "
-    "each of weight and bias; 3 and 1 with the root mean square alone; the gradient "
-    "costs twice as much as the full forward pass, 14",
-    source="the definition; the statistics of inference are read, which saves work "
-    "that is not taken off",
-    rules={
-        **dict.fromkeys(
-            (
-                *("aten::batch_norm", "aten::_batch_norm_impl_index"),
-                *("aten::native_batch_norm", "aten::cudnn_batch_norm"),
-                *("aten::miopen_batch_norm", "aten::_native_batch_norm_legit"),
-                "aten::_batch_norm_with_update",
-            ),
-            _normalised(0, 1, 2),
-        ),
-        **dict.fromkeys(
-            ("aten::layer_norm", "aten::native_layer_norm", "aten::group_norm"),
-            _normalised(0, 2, 3),
-        ),
-        "aten::native_group_norm": _normalised(0, 1, 2),
-        **dict.fromkeys(
-            ("aten::instance_norm",),
-            _normalised(0, 1, 2),
-        ),
-        **dict.fromkeys(
-            ("aten::rms_norm", "aten::_fused_rms_norm"),
-            _per_input(_ROOT_MEAN_SQUARE + 1),
-        ),
-        **dict.fromkeys(
-            ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"),
-            _normalised(0, 1, 2),
-        ),
-        **dict.fromkeys(
-            (
-                *(
-                    "aten::native_batch_norm_backward",
-                    "aten::cudnn_batch_norm_backward",
-                ),
-                *(
-                    "aten::native_layer_norm_backward",
-                    "aten::native_group_norm_backward",
-                ),
-                *("aten::miopen_batch_norm_backward", "FusedBatchNormGradV3"),
-                *("FusedBatchNormGrad", "FusedBatchNormGradV2"),
-            ),
-            _per_input(14),
-        ),
-    },
-)
-POOLING: Final = Family(
-    name="pooling",
-    part=Part.OTHER,
-    formula="elements of the result x elements of its window; one addition per element "
-    "for the gradient",
-    source="the definition, as the older profiler's registry counts it",
-    rules={
-        **dict.fromkeys(
-            ("aten::max_pool2d", "aten::max_pool2d_with_indices"), _pooled(0, 1)
-        ),
-        **dict.fromkeys(
-            (
-                *("aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"),
-                *("aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool3d"),
-            ),
-            _reading(1),
-        ),
-        **dict.fromkeys(
-            (
-                "aten::max_pool2d_with_indices_backward",
-                "aten::_adaptive_avg_pool2d_backward",
-                "MaxPoolGrad",
-                "_MklNativeMaxPoolGrad",
-            ),
-            _reading(1),
-        ),
-    },
-)
+
+def _elements_at(place: int) -> Callable[[Operands], int | None]:
+    return lambda given: None if (it := given.tensor(place)) is None else it.elements
+
+
+def _sizes_at(place: int) -> Callable[[Operands], _Sizes | None]:
+    return lambda given: None if (it := given.tensor(place)) is None else it.sizes
+
+
+#: Name of a rule in the table of ops → what makes it.
+ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
+    "per_element": _per_element,
+    "lists": _lists,
+    "per_input": _per_input,
+    "reading": _reading,
+    "over_dimensions": _over_dimensions,
+    "normalised": _normalised,
+    "pooled": _pooled,
+    "nothing": lambda: Rule(_none, _unknown),
+    "in_place": lambda: Rule(_none, _unknown, operand_bytes),
+    "same_sizes": lambda: Rule(_none, _sizes_at(0)),
+    "joined": lambda: Rule(_none, _joined),
+    "compared": lambda: Rule(_none, _unknown, _compared),
+    "chosen": lambda: Rule(_none, _unknown, _chosen),
+    # No recording says which rows are read, and so how many bytes.
+    "embedding_gradient": lambda: Rule(_elements_at(0), _unknown),
+    "scatter_add": lambda: Rule(_elements_at(3), _sizes_at(0)),
+}

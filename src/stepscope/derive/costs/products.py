@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.costs.operands import Family, Part, Rule, broadcast_sizes
+from stepscope.derive.costs.operands import Rule, broadcast_sizes
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -16,38 +16,8 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Number of products of the forward pass; of the backward pass, which forms the scores
-#: again.
-_FORWARD: Final = 2
-_BACKWARD: Final = 5
 #: Values of a setting that masks the future: a flag, or the kind of mask.
 _CAUSAL: Final = (True, 1, 2)
-
-#: Op → place of its setting for a causal mask.
-_FORWARD_HEADS_FIRST: Final = {
-    "aten::scaled_dot_product_attention": 5,
-    "aten::_scaled_dot_product_flash_attention": 4,
-    "aten::_scaled_dot_product_efficient_attention": 6,
-    "aten::_scaled_dot_product_cudnn_attention": 6,
-    "aten::_scaled_dot_product_flash_attention_for_cpu": 4,
-    "aten::_scaled_dot_product_fused_attention_overrideable": 5,
-}
-_FORWARD_LENGTH_FIRST: Final = {
-    "aten::_flash_attention_forward": 8,
-    "aten::_efficient_attention_forward": 9,
-    "flash_attn::_flash_attn_forward": 5,
-}
-_BACKWARD_HEADS_FIRST: Final = {
-    "aten::_scaled_dot_product_flash_attention_backward": 11,
-    "aten::_scaled_dot_product_efficient_attention_backward": 11,
-    "aten::_scaled_dot_product_cudnn_attention_backward": 14,
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": 7,
-}
-_BACKWARD_LENGTH_FIRST: Final = {
-    "aten::_flash_attention_backward": 11,
-    "aten::_efficient_attention_backward": 14,
-    "flash_attn::_flash_attn_backward": 11,
-}
 
 _Sizes = tuple[int, ...]
 
@@ -85,20 +55,14 @@ def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | No
     return (*outer, *rows, *columns), a[-1]
 
 
-def _layer_flops(given: Operands) -> int | None:
+def _layer(given: Operands) -> tuple[_Sizes, int] | None:
+    """Return sizes of inputs (…, k) times weights (…, k), and k."""
     inputs, weight = given.tensor(0), given.tensor(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
     if inputs.sizes[-1] != weight.sizes[-1]:
         return None
-    return 2 * inputs.elements * math.prod(weight.sizes[:-1])
-
-
-def _layer_result(given: Operands) -> _Sizes | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
-    if inputs is None or weight is None or not weight.sizes:
-        return None
-    return (*inputs.sizes[:-1], *weight.sizes[:-1])
+    return (*inputs.sizes[:-1], *weight.sizes[:-1]), inputs.sizes[-1]
 
 
 def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
@@ -142,21 +106,21 @@ def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
     return tuple(length[letter] for letter in output), math.prod(length.values())
 
 
-def _einsum_flops(given: Operands) -> int | None:
-    found = _einsum(given)
-    if found is None or len(list(given.every())) != 2:
-        return None
-    return 2 * found[1]
+def _einsum_rule() -> Rule:
+    def flops(given: Operands) -> int | None:
+        found = _einsum(given)
+        if found is None or len(list(given.every())) != 2:
+            return None
+        return 2 * found[1]
+
+    def result(given: Operands) -> _Sizes | None:
+        found = _einsum(given)
+        return None if found is None else found[0]
+
+    return Rule(flops, result)
 
 
-def _einsum_result(given: Operands) -> _Sizes | None:
-    found = _einsum(given)
-    return None if found is None else found[0]
-
-
-def _attention(
-    first: int, *, heads_first: bool, products: int, causal: int | None = None
-) -> Rule:
+def _attention(first: int, *, heads_first: bool, products: int, causal: int) -> Rule:
     """Make a rule for query, key and value from place `first` on.
 
     Sizes are (batch, heads, length, width) or (batch, length, heads, width). The
@@ -190,73 +154,10 @@ def _attention(
         width = (products - over_values) * query[3] + over_values * value[3]
         # Of the pairs that a causal mask leaves, each has a multiplication and an
         # addition; it leaves half.
-        masked = causal is not None and given.value(causal) in _CAUSAL
+        masked = given.value(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
 
     return Rule(flops, result)
-
-
-ATTENTION: Final = Family(
-    name="attention",
-    part=Part.PRODUCT,
-    formula="2 batch heads (length of queries) (length of keys) width for each of the "
-    "products: 2 forward, 5 backward; half of that where the recorded arguments say "
-    "that the mask is causal; the softmax between them is not counted",
-    source="the definition; the backward pass of Dao et al. 2022 (arXiv 2205.14135), "
-    "Algorithm 4, forms the scores again",
-    rules={
-        op: _attention(first, heads_first=heads, products=products, causal=place)
-        for places, first, heads, products in (
-            (_FORWARD_HEADS_FIRST, 0, True, _FORWARD),
-            (_FORWARD_LENGTH_FIRST, 0, False, _FORWARD),
-            (_BACKWARD_HEADS_FIRST, 1, True, _BACKWARD),
-            (_BACKWARD_LENGTH_FIRST, 1, False, _BACKWARD),
-        )
-        for op, place in places.items()
-    },
-)
-
-_LAYER: Final = Rule(_layer_flops, _layer_result)
-_EITHER_WAY: Final = _of_shape(_transposable)
-
-PRODUCTS: Final = Family(
-    name="product of matrices",
-    part=Part.PRODUCT,
-    formula="2 m n k for (m, k) times (k, n), times the number of matrices; what is "
-    "added to the product is not counted",
-    source="the definition of the product: k multiplications and k additions for each "
-    "element of the result",
-    rules={
-        **dict.fromkeys(
-            ("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot"),
-            _plain(0, 1),
-        ),
-        "aten::_int_mm": _plain(0, 1),
-        "aten::_scaled_mm": _plain(0, 1),
-        **dict.fromkeys(
-            ("aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::addmv"),
-            _plain(1, 2),
-        ),
-        "aten::_addmm_activation": _plain(1, 2),
-        "aten::linear": _LAYER,
-        **dict.fromkeys(
-            ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_FusedMatMul"),
-            _EITHER_WAY,
-        ),
-        **dict.fromkeys(("_MklMatMul", "_MklFusedMatMul"), _EITHER_WAY),
-        **dict.fromkeys(("_MklNativeMatMul", "_MklNativeFusedMatMul"), _EITHER_WAY),
-        **dict.fromkeys(("_MklBatchMatMul", "_MklBatchMatMulV2"), _EITHER_WAY),
-    },
-)
-EINSUM: Final = Family(
-    name="sum over named indices of two operands",
-    part=Part.PRODUCT,
-    formula="2 times the product of the lengths of all indices",
-    source="the definition: one multiplication and one addition for each term",
-    rules=dict.fromkeys(
-        ("aten::einsum", "Einsum", "_FusedEinsum"), Rule(_einsum_flops, _einsum_result)
-    ),
-)
 
 
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
@@ -289,8 +190,8 @@ class Window(Frozen, frozen=True, eq=True):
 class _Places(Frozen, frozen=True, eq=True):
     """Places of an op's settings among its operands; None for a setting it lacks."""
 
-    stride: int | None
-    padding: int | None
+    stride: int
+    padding: int
     dilation: int | None = None
     transposed: int | None = None
     always_transposed: bool = False
@@ -393,36 +294,45 @@ def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
     return _setting(given, place, room, 0)
 
 
-def _gradients(given: Operands) -> int | None:
-    outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
-    asked = given.value(10)
-    if outer is None or inputs is None or weight is None or not weight.sizes:
-        return None
-    if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
-        return None
-    per_channel = weight.elements // weight.sizes[0]
-    moved = inputs.elements if given.value(7) is True else outer.elements
-    products = sum(one is True for one in asked[:2])
-    return 2 * products * moved * per_channel + (outer.elements if asked[2] else 0)
+def _gradients() -> Rule:
+    """Make a rule for the gradients that are asked for, of one convolution."""
+
+    def flops(given: Operands) -> int | None:
+        outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
+        asked = given.value(10)
+        if outer is None or inputs is None or weight is None or not weight.sizes:
+            return None
+        if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
+            return None
+        per_channel = weight.elements // weight.sizes[0]
+        moved = inputs.elements if given.value(7) is True else outer.elements
+        products = sum(one is True for one in asked[:2])
+        of_bias = outer.elements if asked[2] else 0
+        return 2 * products * moved * per_channel + of_bias
+
+    def result(given: Operands) -> _Sizes | None:
+        inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
+        if inputs is None or weight is None or not isinstance(asked, list):
+            return None
+        wanted = zip(asked, (inputs, weight), strict=False)
+        return (sum(tensor.elements for one, tensor in wanted if one is True),)
+
+    return Rule(flops, result)
 
 
-def _gradients_result(given: Operands) -> _Sizes | None:
-    inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
-    if inputs is None or weight is None or not isinstance(asked, list):
-        return None
-    wanted = zip(asked, (inputs, weight), strict=False)
-    return (sum(tensor.elements for one, tensor in wanted if one is True),)
+def _input_gradient_of_library() -> Rule:
+    """Make a rule for sizes of the input, result gradient, weight (out, in, …)."""
+
+    def flops(given: Operands) -> int | None:
+        outer, weight = given.tensor(1), given.tensor(2)
+        if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
+            return None
+        return 2 * outer.elements * (weight.elements // weight.sizes[0])
+
+    return Rule(flops, lambda _: None)
 
 
-def _input_gradient_of_library(given: Operands) -> int | None:
-    """Count by sizes of the input, result gradient, weight (out, in / groups, …)."""
-    outer, weight = given.tensor(1), given.tensor(2)
-    if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
-        return None
-    return 2 * outer.elements * (weight.elements // weight.sizes[0])
-
-
-def _input_gradient(depthwise: bool) -> Rule:  # noqa: FBT001 - a table's cell
+def _input_gradient(*, depthwise: bool) -> Rule:
     """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
 
     def flops(given: Operands) -> int | None:
@@ -507,59 +417,15 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
 
 
-_FUNCTION: Final = _forward(_Places(3, 4, 5, groups=6))
-_PADDING_FIRST: Final = _forward(_Places(4, 3, 5, groups=6))
-_GENERAL: Final = _forward(_Places(3, 4, 5, transposed=6, output_padding=7, groups=8))
-_TRANSPOSED: Final = _forward(
-    _Places(3, 4, 7, always_transposed=True, output_padding=5, groups=6)
-)
-
-CONVOLUTIONS: Final = Family(
-    name="convolution",
-    part=Part.PRODUCT,
-    formula="2 x elements of the result x weights that one of them meets; for a "
-    "transposed one elements of the input; as many again for each gradient asked for, "
-    "and one addition per element for the gradient of the bias",
-    source="the definition of the convolution; places on the padding count",
-    rules={
-        **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d"), _FUNCTION),
-        **dict.fromkeys(("aten::convolution", "aten::_convolution"), _GENERAL),
-        **dict.fromkeys(
-            ("aten::mkldnn_convolution", "aten::miopen_convolution"), _PADDING_FIRST
-        ),
-        "aten::miopen_depthwise_convolution": _PADDING_FIRST,
-        "aten::cudnn_convolution": _forward(_Places(3, 2, 4, groups=5)),
-        "aten::cudnn_convolution_relu": _FUNCTION,
-        **dict.fromkeys(
-            ("aten::thnn_conv2d", "aten::_slow_conv2d_forward"),
-            _forward(_Places(4, 5)),
-        ),
-        "aten::_conv_depthwise2d": _forward(_Places(4, 5, 6)),
-        **dict.fromkeys(
-            (
-                "aten::conv_transpose1d",
-                "aten::conv_transpose2d",
-                "aten::conv_transpose3d",
-            ),
-            _TRANSPOSED,
-        ),
-        **dict.fromkeys(
-            (
-                "aten::cudnn_convolution_backward_input",
-                "aten::miopen_convolution_backward_input",
-                "aten::mkldnn_convolution_backward_input",
-            ),
-            Rule(_input_gradient_of_library, lambda _: None),
-        ),
-        "aten::convolution_backward": Rule(_gradients, _gradients_result),
-        **dict.fromkeys(
-            (
-                *("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
-                *("_MklNativeConv2DBackpropInput", "_MklConv2DBackpropInput"),
-                "_MklNativeConv3DBackpropInputV2",
-            ),
-            _input_gradient(False),  # noqa: FBT003
-        ),
-        "DepthwiseConv2dNativeBackpropInput": _input_gradient(True),  # noqa: FBT003
-    },
-)
+#: Name of a rule in the table of ops → what makes it.
+PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
+    "plain": _plain,
+    "layer": lambda: _of_shape(_layer),
+    "transposable": lambda: _of_shape(_transposable),
+    "einsum": _einsum_rule,
+    "attention": _attention,
+    "convolution": lambda **places: _forward(_Places(**places)),
+    "gradients": _gradients,
+    "input_gradient": _input_gradient,
+    "input_gradient_of_library": _input_gradient_of_library,
+}

@@ -27,7 +27,7 @@ from stepscope.trace.reading.nullable import held
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -276,13 +276,36 @@ def activity_ops(
     """
     found = _Found(len(device_activity))
     _by_hlo(found, device_activity, event_types, strings, hlo_ops)
-    _by_annotation(found, device_activity, strings)
-    _by_kind(found, device_activity)
+    found.add_distinct(
+        handles(device_activity, "op"),
+        lambda texts: _annotated([strings[text] for text in texts]),
+    )
+    number_of_kind = np.full(256, -1, np.int32)
+    for number, kind in enumerate(COPY_OPS):
+        number_of_kind[ACTIVITY_CODES[kind]] = number
+    names, categories = zip(*COPY_OPS.values(), strict=True)
+    found.add_distinct(
+        number_of_kind[codes(device_activity, "kind")],
+        lambda numbers: _rows(
+            OpEvidence.COPY,
+            name=[names[number] for number in numbers],
+            type=[names[number] for number in numbers],
+            category=[categories[number] for number in numbers],
+        ),
+    )
     no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
     if not isinstance(correlation, Unavailable) and not isinstance(
         launching_ops, Unavailable
     ):
-        _by_launch(found, correlation, launching_ops)
+        ops = launching_ops.ops
+        found.add_distinct(
+            by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
+            lambda rows: _rows(
+                OpEvidence.LAUNCH,
+                name=ops["name"].gather(rows).to_list(),
+                type=ops["type"].gather(rows).to_list(),
+            ),
+        )
         # How far the search for the op of each activity came.
         reasons = np.where(
             correlation.launch_of_activity >= 0,
@@ -318,6 +341,16 @@ class _Found:
     def open_rows(self, candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return rows that a rule could name and that no rule has named yet."""
         return np.flatnonzero(candidates & (self.op == 0))
+
+    def add_distinct(
+        self, key: NDArray[np.int32], named: Callable[[list[int]], pl.DataFrame]
+    ) -> None:
+        """Name what has a key (at least 0) and no op yet, once per distinct key."""
+        rows = self.open_rows(key >= 0)
+        if len(rows):
+            distinct = dense(key[rows])
+            keys = key[rows[distinct.first]].tolist()
+            self.add(rows, distinct.code, named(keys))
 
     def add(
         self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
@@ -405,56 +438,10 @@ def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
     ).select(name for name in OPS_SCHEMA if name != "group")
 
 
-def _by_annotation(
-    found: _Found, activity: pl.DataFrame, strings: Sequence[str]
-) -> None:
-    annotation = handles(activity, "op")
-    rows = found.open_rows(annotation >= 0)
-    if not len(rows):
-        return
-    distinct = dense(annotation[rows])
-    texts = [strings[handle] for handle in annotation[rows[distinct.first]].tolist()]
+def _annotated(texts: Sequence[str]) -> pl.DataFrame:
     read = read_annotations(texts)
-    named = _rows(
+    return _rows(
         OpEvidence.ANNOTATION,
         name=read["name"].to_list(),
         type=read["type"].to_list(),
     )
-    found.add(rows, distinct.code, named)
-
-
-def _by_kind(found: _Found, activity: pl.DataFrame) -> None:
-    kind = codes(activity, "kind")
-    of_code = np.full(256, -1, np.int32)
-    for number, name in enumerate(COPY_OPS):
-        of_code[ACTIVITY_CODES[name]] = number
-    rows = found.open_rows(of_code[kind] >= 0)
-    if not len(rows):
-        return
-    names, categories = zip(*COPY_OPS.values(), strict=True)
-    used = dense(of_code[kind[rows]])
-    kinds = of_code[kind[rows[used.first]]].tolist()
-    named = _rows(
-        OpEvidence.COPY,
-        name=[names[number] for number in kinds],
-        type=[names[number] for number in kinds],
-        category=[categories[number] for number in kinds],
-    )
-    found.add(rows, used.code, named)
-
-
-def _by_launch(
-    found: _Found, correlation: Correlation, launching_ops: LaunchingOps
-) -> None:
-    launch = correlation.launch_of_activity
-    rows = np.flatnonzero((found.op == 0) & (launch >= 0))
-    host_op = launching_ops.op[launch[rows]]
-    rows, host_op = rows[host_op >= 0], host_op[host_op >= 0]
-    if not len(rows):
-        return
-    distinct = dense(host_op)
-    ops = launching_ops.ops[host_op[distinct.first]]
-    named = _rows(
-        OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
-    )
-    found.add(rows, distinct.code, named)

@@ -199,7 +199,6 @@ def callers(
 
     Args:
         rows: Rows of events that no call on their own thread encloses.
-        parent: Row that contains each row of events, -1 for none.
         is_call: bool by row of events; the calls, at which the search ends.
 
     Returns:

@@ -176,14 +176,7 @@ def _chain(
     before: NDArray[np.int32],
     after: NDArray[np.int32],
 ) -> None:
-    """Note the event before and after each row of one memory at its address.
-
-    Args:
-        rows: Rows of one memory, in time order.
-        address: By row of allocations.
-        before: By row of allocations; -1 stays where there is none.
-        after: By row of allocations; -1 stays where there is none.
-    """
+    """Note the event before and after each row of one memory at its address."""
     own = address.gather(rows)
     if own.null_count():
         rows = rows[own.is_not_null().to_numpy()]

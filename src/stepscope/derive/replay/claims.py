@@ -109,7 +109,6 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
 
     Args:
         chosen: By node: whether it is meant; only activities are changed.
-        factor: 0 to 1.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
@@ -123,7 +122,6 @@ def exchanges_at(
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:
-        chosen: By node: whether it is meant.
         needed_ps: By node: its bytes at the rate of the link, and what it waits for
             other members.
     """

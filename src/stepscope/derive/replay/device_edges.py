@@ -40,7 +40,6 @@ def launch_edges(
     """Let each activity wait for its launch call, and at most one latency longer.
 
     Args:
-        submitted: When each was handed over.
         source: Node that stands for that moment; -1 where it is unknown.
         from_start: Whether the begin of that node is meant.
     """

@@ -147,7 +147,6 @@ def host_nodes(
     """Cut the life of every thread, less what it waited, at some moments.
 
     Args:
-        lines: How moments are numbered.
         explained: By wait: whether something tells when it ended. The others stay, as
             pieces of their own.
         moments: Pairs of (thread, time) at which to cut; those within a wait do not.
@@ -257,7 +256,6 @@ def device_waits(
 
     Args:
         whole_device: By thread: where it waits for a whole device.
-        clock_error_ps: How far the clocks of host and device differ.
     """
     thread = np.concatenate(
         [

@@ -69,15 +69,9 @@ def without_owners(
     work, activities of all devices lose the time that is charged to them.
 
     Args:
-        graph: The graph.
-        owners: Names of owners.
         place: "inside", "between" or "any".
         device: Ordinal of the device whose account is meant; None for the threads of a
             host without one.
-        account: The account.
-        host_classes: What each thread did.
-        device_sets: What each device did.
-        tracks: The table.
     """
     (found,) = (one for one in account.devices if one.device == device)
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
@@ -141,12 +135,8 @@ def claimed_ps(
     """Return the time that some owners have in the replayed windows.
 
     Args:
-        graph: The graph.
-        owners: Names of owners.
         place: "inside", "between" or "any"; work of a device has no place.
         device: Ordinal of the device whose account is meant; None for a host's.
-        account: The account.
-        device_sets: What each device did.
     """
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
     (found,) = (one for one in account.devices if one.device == device)
@@ -205,13 +195,7 @@ class Silences:
 
 
 def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
-    """Return the share of silence in the critical path after a claim.
-
-    Args:
-        graph: The graph.
-        edit: What the claim changes.
-        silences: Where threads were silent.
-    """
+    """Return the share of silence in the critical path after a claim."""
     run = replayed(graph, edit, slack="dropped")
     silent = whole = 0
     for path in window_paths(graph, run):

@@ -88,7 +88,15 @@ def device_sets(
         unknown = _not_recorded(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
         found.append(_one(number, orders, unknown))
-    return DeviceSets(tuple(found), _united(found))
+    if len(found) == 1:
+        return DeviceSets(tuple(found), msgspec.structs.replace(found[0], device=-1))
+    unknown = {name: why for device in found for name, why in device.unknown.items()}
+    orders = {
+        name: Spans.union_of(device.orders[name] for device in found)
+        for name in BUSY_OWNERS
+        if name not in unknown
+    }
+    return DeviceSets(tuple(found), _one(-1, orders, unknown))
 
 
 #: Only tracers of streams see copies between host and device.
@@ -179,15 +187,3 @@ def _one(
         charged=charged,
         busy=Spans.union_of(orders.values()),
     )
-
-
-def _united(devices: list[OneDevice]) -> OneDevice:
-    if len(devices) == 1:
-        return msgspec.structs.replace(devices[0], device=-1)
-    unknown = {name: why for device in devices for name, why in device.unknown.items()}
-    orders = {
-        name: Spans.union_of(device.orders[name] for device in devices)
-        for name in BUSY_OWNERS
-        if name not in unknown
-    }
-    return _one(-1, orders, unknown)

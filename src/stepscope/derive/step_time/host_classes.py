@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.step_time.pool_tasks import PoolTasks
     from stepscope.derive.step_time.threads import StepThreads
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
@@ -162,11 +161,7 @@ def host_classes(
     activity_steps: NDArray[np.int32] | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
-    """Give each instant of each step thread the class of its innermost event.
-
-    Args:
-        activity_steps: Row of steps per activity, -1 for none.
-    """
+    """Give each instant of each step thread the class of its innermost event."""
     if not event_types["known"].any():
         return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
@@ -187,8 +182,13 @@ def host_classes(
             strings=trace.strings,
             code=code,
         )
+        # The wait for a thread of the pool is part of executing the op, as the launch
+        # latency is part of launching a kernel.
+        of_steps = np.isin(tasks.code, _HANDING_OVER)
+        handed_ps = tasks.handed_ps[of_steps]
+        handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
-        handed = _of_steps(tasks) | until_first_task(events, event_kinds, blocked)
+        handed |= until_first_task(events, event_kinds, blocked)
         computing = ops_beside_exchanges(
             events, event_kinds, tasks, code=code, sets=sets, rows=rows
         )
@@ -208,10 +208,6 @@ def host_classes(
         with_ops=busy if launching.no_device else (),
     )
     found = _collected(code, sets, threads, launching, rows)
-    return _with_pools(found, handed, computing)
-
-
-def _with_pools(found: HostClasses, handed: Spans, computing: Spans) -> HostClasses:
     if isinstance(found.host_compute, Unavailable):
         return found
     work = found.host_compute | handed if len(handed) else found.host_compute
@@ -284,19 +280,6 @@ def _driven(
 
 #: A task that an event with one of these codes handed over is work of a step.
 _HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
-
-
-def _of_steps(tasks: PoolTasks) -> Spans:
-    """Return tasks of the steps' ops, from when they were handed over.
-
-    The wait for a thread of the pool is part of executing the op, as the launch
-    latency is part of launching a kernel.
-    """
-    mine = np.isin(tasks.code, _HANDING_OVER)
-    handed = tasks.handed_ps[mine]
-    return Spans.from_events(handed, tasks.end_ps[mine] - handed)
-
-
 _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
 #: The category of what has no other: waiting, Python, and unexplained events.
 OTHER: Final = _NUMBER["other"]
@@ -323,11 +306,7 @@ def event_categories(
     Definition: docs/tools/overview_page.md#where-the-time-goes.
 
     Args:
-        events: The table.
-        event_nesting: Parents of its rows.
-        device_activity: The table.
         precision: Bits of each activity; without it kernels count as 32-bit.
-        host_classes: What each host event stands for.
     """
     if isinstance(host_classes, Unavailable):
         found = np.full(len(events), OTHER, np.uint8)
@@ -343,18 +322,10 @@ def event_categories(
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
-        found[event[shown]] = _of_activity(device_activity, precision)[shown]
-    return found
-
-
-def _of_activity(
-    device_activity: pl.DataFrame, precision: Precision | Unavailable
-) -> NDArray[np.uint8]:
-    category = np.array(
-        [_NUMBER[_OF_OWNER[OWNER_OF_KIND[kind]]] for kind in ACTIVITY_KINDS.categories],
-        np.uint8,
-    )
-    found = by_row(category, codes(device_activity, "kind"))
-    if not isinstance(precision, Unavailable):
-        found[precision.bits == 16] = _NUMBER[_NARROW]
+        owners = map(OWNER_OF_KIND.__getitem__, ACTIVITY_KINDS.categories)
+        of_kind = np.array([_NUMBER[_OF_OWNER[owner]] for owner in owners], np.uint8)
+        of_activity = by_row(of_kind, codes(device_activity, "kind"))
+        if not isinstance(precision, Unavailable):
+            of_activity[precision.bits == 16] = _NUMBER[_NARROW]
+        found[event[shown]] = of_activity[shown]
     return found

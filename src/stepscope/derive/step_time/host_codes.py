@@ -159,7 +159,11 @@ class HostEvents(Frozen, frozen=True):
             code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
             undecided = ~(is_op | is_function)[types[around]]
             plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
-        self._mark_collectives(code, enclosing)
+        # Calls that communicate and put nothing on a device wait.
+        exchanging = picked(types, self.kinds.has(EventFlag.COLLECTIVE))
+        on_thread = self._on_threads()[handles(self.events, "track")[exchanging]]
+        exchanging = exchanging[on_thread]
+        code[exchanging[~enclosing[exchanging]]] = HostCode.PEER
         # Mark instructions of compiled programs that ran on the host.
         rows = self.values[StatKey.HLO_OP].owner
         is_end = self.kinds.has(EventFlag.END_THUNK)
@@ -282,17 +286,6 @@ class HostEvents(Frozen, frozen=True):
             calls: NDArray[np.int32] = count[long_rows]
             long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
         code[rows[~long]] = HostCode.DISPATCH
-
-    def _mark_collectives(
-        self, code: NDArray[np.uint8], enclosing: NDArray[np.bool_]
-    ) -> None:
-        """Mark calls that communicate and put nothing on a device: they wait."""
-        is_call = self.kinds.has(EventFlag.COLLECTIVE)
-        if not is_call.any():
-            return
-        rows = picked(handles(self.events, "type"), is_call)
-        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        code[rows[~enclosing[rows]]] = HostCode.PEER
 
     def _block_calls_of_graphs(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching

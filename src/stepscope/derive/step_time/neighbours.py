@@ -77,7 +77,6 @@ class Surroundings(Frozen, frozen=True, eq=True):
         """Look at the events of a thread.
 
         Args:
-            types: Row of event_types by row of events.
             passing: By row of event_types: whether it only hands work on.
             calls: By row of event_types: whether it calls a graph or marks a step.
             marks: By row of event_types: whether it marks a step.

@@ -84,8 +84,6 @@ def ops_beside_exchanges(
 
     Args:
         tasks: The tasks of the ops, on whatever thread they ran.
-        code: A `HostCode` per event.
-        sets: Row of tracks → code → where the thread has it.
     """
     if not any(HostCode.PEER in found for found in sets.values()):
         return Spans.empty()
@@ -116,11 +114,7 @@ def pool_tasks(
     strings: Sequence[str],
     code: NDArray[np.uint8],
 ) -> PoolTasks:
-    """Pair begins with ends, and join them with what handed them over.
-
-    Args:
-        code: A `HostCode` per event.
-    """
+    """Pair begins with ends, and join them with what handed them over."""
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
     # Rows of begins and of the ends that follow them on the same thread.

@@ -89,7 +89,6 @@ def step_threads(
         windows: Rows of the windows; `step_row` is null where there are no steps.
         steps: The steps, or why there are none: the one window is then driven by
             every thread that launched something in it.
-        activity_steps: Step of each activity, -1 for none.
         groups: Groups of host events; None where nothing is grouped.
         with_ops: Tracks that count in every window because they run ops and no device
             is listed.

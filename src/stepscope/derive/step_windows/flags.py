@@ -115,9 +115,6 @@ def window_flags(
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
-        device_activity: All activity; None if there is none.
-        activity_steps: Step of each activity; None if unknown.
-        correlation: Which call put which work on a device; None if unknown.
         unseen: The windows show when work was asked for, not when it ran.
     """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")

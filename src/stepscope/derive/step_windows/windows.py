@@ -151,13 +151,7 @@ def step_kernels(
     device_activity: pl.DataFrame | None,
     correlation: Correlation | None,
 ) -> StepKernels:
-    """Read the kernels of each step on the stream with most kernel time.
-
-    Args:
-        activity_steps: Step of each activity; None if unknown.
-        device_activity: All activity; None if there is none.
-        correlation: Launch call of each activity; None if unknown.
-    """
+    """Read the kernels of each step on the stream with most kernel time."""
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)

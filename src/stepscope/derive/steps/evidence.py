@@ -60,9 +60,7 @@ class _Calls(Frozen, frozen=True, eq=True):
 
     def around(self, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the call around each time, -1 for none."""
-        call = np.searchsorted(self.start_ps, at_ps, side="right") - 1
-        inside = (call >= 0) & (at_ps < np.append(self.end_ps, 0)[call])
-        return np.where(inside, call, -1)
+        return Spans(self.start_ps, self.end_ps).holding(at_ps)
 
 
 _NONE: Final = _Calls(

@@ -115,10 +115,8 @@ def count_runs(
     for track in np.unique(thread).tolist():
         mine = at[thread == track]
         spans = runs.get(track, Spans.empty())
-        run = np.searchsorted(spans.start_ps, mine, side="right") - 1
-        inside = run >= 0
-        inside[inside] = mine[inside] < spans.end_ps[run[inside]]
-        count += len(np.unique(run[inside])) + int((~inside).sum())
+        run = spans.holding(mine)
+        count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 
 
@@ -185,7 +183,5 @@ def _inside(
         there = outer[track[outer] == thread]
         spans = Spans.from_events(start[there], dur[there])
         mine = np.flatnonzero(track[event] == thread)
-        at = np.searchsorted(spans.start_ps, start[event[mine]], side="right") - 1
-        covered = (at >= 0) & (start[event[mine]] < spans.end_ps[np.maximum(at, 0)])
-        inside[mine] = covered
+        inside[mine] = spans.holding(start[event[mine]]) >= 0
     return inside

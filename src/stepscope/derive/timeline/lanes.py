@@ -259,11 +259,8 @@ def index_lanes(
     """Index spans that ascend in each lane and do not overlap there.
 
     Args:
-        start_ps: By span.
-        dur_ps: By span.
         lane: By span; -1 for a span without a lane.
         busy_ps: By span: how much of it is work; None where all of it is.
-        first_item: The number of the first span.
         many_spans: Number of spans from which on coarse slices are made as well.
 
     Raises:

@@ -266,7 +266,6 @@ def paths_of_ops(
         ops: Columns `framework_op`, `framework_type`, `evidence`, `name`, `type`,
             `module`, `program`, `source_file`, `source_line`.
         instructions: As recorded, outermost first where nested (`a::b`).
-        names: Receives the names.
     """
     hlo = pl.col("evidence").is_in([int(OpEvidence.HLO), int(OpEvidence.HLO_NAME)])
     named = pl.col("evidence").is_in(_NAMED)
@@ -310,7 +309,6 @@ def op_lines(
     Args:
         device: Ordinal; None for a thread of the host, where pieces that belong to no
             step are one span only if they are near each other.
-        track: Row of `tracks`.
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]

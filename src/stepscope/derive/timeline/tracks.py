@@ -220,7 +220,9 @@ def _recorded(
         .when(samples)
         .then((pl.col("id") - SAMPLES_BASE) % CORE_TIME_BASE)
         .otherwise("id"),
-        view_rank=_view_rank(view),
+        view_rank=(
+            view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
+        ).fill_null(0),
     ).select(
         *("section", "name", "kind", "view", "source", "id", "folded"),
         *("rank", "order", "place", "view_rank"),
@@ -284,12 +286,6 @@ def _derived(
         "place": pl.Int64(),
     }
     return pl.DataFrame(rows, schema=schema)
-
-
-def _view_rank(view: pl.Expr) -> pl.Expr:
-    return (
-        view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
-    ).fill_null(0)
 
 
 #: Deep enough for nearly every track; a deeper one is done again with room for all.
@@ -367,7 +363,12 @@ def recorded_rows(
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
         simple = not folds and not len(beside)
-        if simple and _as_nested(starts, durs, nesting, track, nested=nested):
+        # Depths can serve as rows where no span ends after the one around it.
+        if simple and (
+            not nesting.overhangs[track]
+            if nested
+            else bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
+        ):
             rows = int(row[part].max(initial=0)) + 1
             lanes.append((Lane(0, rows, "main"),) if begin < end else ())
             continue
@@ -376,20 +377,6 @@ def recorded_rows(
         row[part], found = _lay_groups(starts, durs, nested, beside, hidden)
         lanes.append(found)
     return TrackRows(row, tuple(lanes))
-
-
-def _as_nested(
-    starts: NDArray[np.int64],
-    durs: NDArray[np.int64],
-    nesting: Nesting,
-    track: int,
-    *,
-    nested: bool,
-) -> bool:
-    """Return whether depths can serve as rows: no span ends after the one around it."""
-    if nested:
-        return not nesting.overhangs[track]
-    return bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
 
 
 def _lay_groups(
