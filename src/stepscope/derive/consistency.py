@@ -100,7 +100,7 @@ def _step_notes(
                 f"{steps.confidence:.2f}.",
                 remedy="Mark each step with Trace(name, step_num=i, _r=1).",
             )
-        yield from _apart(steps)
+        yield from _distant_parts(steps)
         if not isinstance(activity_steps, Unavailable) and (activity_steps < 0).any():
             count = int((activity_steps < 0).sum())
             yield QualityNote(
@@ -138,7 +138,7 @@ def _step_notes(
         )
 
 
-def _apart(steps: Steps) -> list[QualityNote]:
+def _distant_parts(steps: Steps) -> list[QualityNote]:
     """Return a note where devices ran their parts of a step far from each other."""
     if steps.source != "device_line" or not len(steps.stored):
         return []

@@ -80,7 +80,7 @@ def frameworks_used(
         for framework, pattern in _IN_NAMES.items()
         if types["name"].str.contains(pattern).any()
     )
-    return tuple(spoken_of) or _recorded(environment, profile)
+    return tuple(spoken_of) or _recorded_frameworks(environment, profile)
 
 
 def of_framework(name: FunctionName) -> bool:
@@ -88,7 +88,7 @@ def of_framework(name: FunctionName) -> bool:
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 
-def _recorded(
+def _recorded_frameworks(
     environments: OfHosts[pl.DataFrame], profile: ProfileData
 ) -> tuple[str, ...]:
     collectors: set[str] = set()
@@ -101,10 +101,10 @@ def _recorded(
             return ()
         collectors.update(names.split(","))
     known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
-    return known or _of_functions(profile) or (PLAIN if collectors else ())
+    return known or _frameworks_by_functions(profile) or (PLAIN if collectors else ())
 
 
-def _of_functions(profile: ProfileData) -> tuple[str, ...]:
+def _frameworks_by_functions(profile: ProfileData) -> tuple[str, ...]:
     """Return the frameworks whose functions ran; to import one is not to use it."""
     found: set[str] = set()
     # Few programs need this, and it takes long on a large profile.

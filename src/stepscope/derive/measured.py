@@ -188,13 +188,13 @@ def measured_kernels(
     assigned = [
         one
         for found, rows in launches.items()
-        for one in _assign(found, np.sort(np.array(rows)), recorded, in_order)
+        for one in _assign_launches(found, np.sort(np.array(rows)), recorded, in_order)
     ]
     unmatched = kernel_metrics[sorted(lost)]
-    return _joined(table, assigned, unmatched)
+    return _join_metrics(table, assigned, unmatched)
 
 
-def _assign(
+def _assign_launches(
     found: _Candidates,
     rows: NDArray[np.int64],
     recorded: _Recorded,
@@ -210,7 +210,7 @@ def _assign(
     elif len(rows) == len(sequence):
         cycle, pairing = sequence, "order"
     else:
-        cycle, pairing = _cycle(sequence, len(rows)), "cycle"
+        cycle, pairing = _shortest_cycle(sequence, len(rows)), "cycle"
     if not len(cycle):
         yield _Assigned(found.classes, rows, found.certainty, "shared")
         return
@@ -221,7 +221,7 @@ def _assign(
             yield _Assigned((class_,), mine, found.certainty, pairing)
 
 
-def _cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
+def _shortest_cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
     """Return the shortest cycle that the recorded launches repeat to their end.
 
     It divides the number of measured launches, and holds every class; none otherwise.
@@ -235,7 +235,7 @@ def _cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
     return sequence[:0]
 
 
-def _joined(
+def _join_metrics(
     table: pl.DataFrame, assigned: Sequence[_Assigned], unmatched: pl.DataFrame
 ) -> MeasuredKernels:
     members = pl.DataFrame(
@@ -274,12 +274,12 @@ def _joined(
         *("class", "confidence", "launches", "group"),
         descending=[False, True, True, False],
     ).unique("class", keep="first", maintain_order=True)
-    means = summarized(members.join(table, on="row", how="left"))
+    means = summarise_groups(members.join(table, on="row", how="left"))
     rows = best.join(means, on="group", how="left", maintain_order="left")
     return MeasuredKernels(rows, members, unmatched)
 
 
-def summarized(members: pl.DataFrame) -> pl.DataFrame:
+def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
     """Return the means of each `group`, null where no launch has the metric.
 
     Added are the sectors per request where only their parts were measured,

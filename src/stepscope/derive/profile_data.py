@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 from stepscope.derive.derivations import (
     DERIVATIONS,
     FACTS,
-    derivation,
-    derivation_of,
+    host_derivation,
     is_derivation,
+    read_signature,
     run_derivation,
 )
 from stepscope.derive.run_derivation import RunDerivation
-from stepscope.derive.schedule import Kept, compute_all, worth_threads
+from stepscope.derive.schedule import Kept, compute_side_by_side, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES
@@ -103,7 +103,7 @@ class ProfileData:
         Args:
             wanted: A function of `DERIVATIONS`.
         """
-        value = self._derived(self.trace(host), _name(wanted))
+        value = self._derived(self.trace(host), _value_name(wanted))
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
 
@@ -130,7 +130,7 @@ class ProfileData:
     @property
     def event_count(self) -> int:
         """Number of events of all hosts."""
-        return sum(map(_events, self.traces.values()))
+        return sum(map(_event_count, self.traces.values()))
 
     def prepare(
         self,
@@ -146,14 +146,14 @@ class ProfileData:
             hosts: Hosts to compute them for; by default all.
         """
         wanted = tuple(wanted)
-        names = [_name(it) for it in wanted if not isinstance(it, RunDerivation)]
+        names = [_value_name(it) for it in wanted if not isinstance(it, RunDerivation)]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
-        threads = worth_threads(sum(map(_events, traces)))
+        threads = worth_threads(sum(map(_event_count, traces)))
         if threads == 1:
             for reader in readers:
                 reader.run()
             return
-        waiting = _waiting(wanted, readers)
+        waiting = _waiting_tasks(wanted, readers)
         names += [name for of_hosts, _ in waiting.values() for name in of_hosts]
         tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:
@@ -180,7 +180,7 @@ class ProfileData:
         holding_lock = [
             it for it in tasks if not isinstance(it, tuple) or it[1] in FACTS
         ]
-        compute_all(tasks, compute, threads=threads, one_by_one=holding_lock)
+        compute_side_by_side(tasks, compute, threads=threads, one_by_one=holding_lock)
 
     def select(self, hosts: Iterable[str]) -> Self:
         """Return the run restricted to some hosts; what was derived is kept."""
@@ -196,12 +196,12 @@ class ProfileData:
         return type(self)(self.run, traces)
 
     def _derived(self, trace: TraceData, name: str) -> object:
-        found = derivation(name)
+        found = host_derivation(name)
         return self._kept.get((trace.host, name), lambda: self._compute(trace, found))
 
     def _gathered(self, wanted: RunDerivation[Any]) -> object:
         """Return the value of the run, from those of its hosts."""
-        found = derivation_of(wanted.function)
+        found = read_signature(wanted.function)
         traces = self.traces.items()
         if wanted.gather is not None and wanted.name in FACTS:
             return wanted.gather(
@@ -252,7 +252,7 @@ class ProfileData:
         def add(name: str) -> None:
             if name in found:
                 return
-            inputs = {} if name in TABLES else derivation(name).inputs
+            inputs = {} if name in TABLES else host_derivation(name).inputs
             found[name] = [
                 one
                 for one in inputs
@@ -267,7 +267,7 @@ class ProfileData:
         return found
 
 
-def _waiting(
+def _waiting_tasks(
     wanted: Iterable[Wanted], readers: Iterable[Reader]
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
     """Return what values of the run, and readers, need of hosts, and of the run."""
@@ -275,23 +275,27 @@ def _waiting(
     ahead = [it for it in wanted if isinstance(it, RunDerivation)]
     for reader in readers:
         of_run = [it for it in reader.needs if isinstance(it, RunDerivation)]
-        plain = [_name(it) for it in reader.needs if not isinstance(it, RunDerivation)]
+        plain = [
+            _value_name(it) for it in reader.needs if not isinstance(it, RunDerivation)
+        ]
         found[reader] = plain, of_run
         ahead += of_run
     while ahead:
         one = ahead.pop()
         if one not in found:
-            found[one] = _needs(one)
+            found[one] = _needed_values(one)
             ahead += found[one][1]
     return found
 
 
-def _needs(wanted: RunDerivation[Any]) -> tuple[list[str], list[RunDerivation[Any]]]:
+def _needed_values(
+    wanted: RunDerivation[Any],
+) -> tuple[list[str], list[RunDerivation[Any]]]:
     """Return what a value of the run needs of hosts, and of the run."""
     if wanted.gather is not None and wanted.name in FACTS:
         return [wanted.name], []
     given = {_RUN, *_OF_TRACE}
-    names = [it for it in derivation_of(wanted.function).inputs if it not in given]
+    names = [it for it in read_signature(wanted.function).inputs if it not in given]
     of_run = {name: run_derivation(name) for name in names}
     return (
         [name for name, run in of_run.items() if run is None],
@@ -299,7 +303,7 @@ def _needs(wanted: RunDerivation[Any]) -> tuple[list[str], list[RunDerivation[An
     )
 
 
-def _name(wanted: Callable[..., object] | str) -> str:
+def _value_name(wanted: Callable[..., object] | str) -> str:
     """Return the name by which a value is kept.
 
     Raises:
@@ -314,6 +318,6 @@ def _name(wanted: Callable[..., object] | str) -> str:
     return wanted.__name__
 
 
-def _events(trace: TraceData) -> int:
+def _event_count(trace: TraceData) -> int:
     events = trace.table("events")
     return 0 if isinstance(events, Unavailable) else len(events)

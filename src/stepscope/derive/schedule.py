@@ -113,7 +113,7 @@ def worth_threads(events: int) -> int:
     return core_count()
 
 
-def compute_all(
+def compute_side_by_side(
     inputs: Mapping[_Name, Iterable[_Name]],
     compute: Callable[[_Name], object],
     *,

@@ -73,12 +73,12 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     @cached_property
     def weight_before(self) -> NDArray[np.int64]:
         """Weight before each entry, and before the end."""
-        return _running(self.weight)
+        return _running_sums(self.weight)
 
     @cached_property
     def work_before(self) -> NDArray[np.int64]:
         """Work before each entry, and before the end."""
-        return _running(self.work)
+        return _running_sums(self.work)
 
     @cached_property
     def heaviest(self) -> NDArray[np.int64]:
@@ -156,7 +156,7 @@ def device_sequence(
         at_ps=start,
         weight=dur,
         work=dur,
-        gap_ps=_pauses(start, dur)[0],
+        gap_ps=_pauses_and_union(start, dur)[0],
         end_ps=int((start + dur).max()),
         on_device=True,
         launch=None if launch_of_activity is None else launch_of_activity[row],
@@ -185,7 +185,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
         at_ps=at,
         weight=dur,
         work=dur,
-        gap_ps=_pauses(at, np.zeros(len(at), np.int64))[0],
+        gap_ps=_pauses_and_union(at, np.zeros(len(at), np.int64))[0],
         end_ps=int(at[-1]),
         on_device=True,
     )
@@ -274,7 +274,7 @@ def sequence_of_events(
     short = dur <= _TOO_LONG * hull
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
-    pauses, weight = _pauses(start, dur)
+    pauses, weight = _pauses_and_union(start, dur)
     symbols = dense(handles(events, "type")[event])
     return SymbolSequence(
         what=what,
@@ -298,7 +298,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Co
     return combined(columns)
 
 
-def _pauses(
+def _pauses_and_union(
     start: NDArray[np.int64], dur: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return idle time before each entry, and the time it alone adds to the union."""
@@ -307,7 +307,7 @@ def _pauses(
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
 
 
-def _running(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _running_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
     total = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=total[1:])
     return total

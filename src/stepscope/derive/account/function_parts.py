@@ -117,7 +117,7 @@ def function_parts(
     return tuple(
         FunctionPart(
             *(*key, time),
-            line=_line(lines, key[0], spans, time, track=track)
+            line=_busiest_loop_line(lines, key[0], spans, time, track=track)
             if lines is not None and key[2] and key[1] == _NONE
             else _NONE,
         )
@@ -126,7 +126,7 @@ def function_parts(
     )
 
 
-def _line(
+def _busiest_loop_line(
     lines: FunctionLines, kind: int, spans: Spans, time_ps: int, *, track: int
 ) -> int:
     """Return the line of a loop that takes most of its time, -1 for none."""
@@ -215,10 +215,10 @@ class _Tree(Frozen, frozen=True, eq=True):
         time = spans.within(start, end)
         kept = time > 0
         rows, time = rows[kept], time[kept]
-        path, parent_path, types = _paths(frames, rows)
+        path, parent_path, types = _number_call_paths(frames, rows)
         count = len(types)
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
-        is_loop = _loops(path, count, (start[kept], end[kept]), windows)
+        is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
         if beside:
             # Which paths begin with what Python begins a thread with.
             on_threads = np.array(
@@ -360,7 +360,7 @@ def _is_part_of_caller(
     return False
 
 
-def _loops(
+def _paths_around_steps(
     path: NDArray[np.int64],
     count: int,
     runs: tuple[NDArray[np.int64], NDArray[np.int64]],
@@ -393,7 +393,7 @@ def _loops(
     return found & nearly
 
 
-def _paths(
+def _number_call_paths(
     frames: FunctionFrames, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Number the paths of calls.

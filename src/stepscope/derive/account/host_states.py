@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.places import marker_names
-from stepscope.derive.account.thread_waits import lasting, off_core, together
+from stepscope.derive.account.thread_waits import common_spans, long_intervals, off_core
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
 from stepscope.derive.intervals.spans import Spans
@@ -151,7 +151,7 @@ _WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
-def _of_functions(
+def _states_by_functions(
     frames: FunctionFrames | Unavailable, purposes: FunctionPurposes | Unavailable
 ) -> tuple[dict[int, _Told], Spans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
@@ -226,7 +226,7 @@ class HostStates(Frozen, frozen=True):
         away = self.off_core.get(track, Spans.empty())
         lines = (track, *self.notes) if track in self.programs() else (track,)
         own = self._claims(
-            _of_all([self.classes.when(line, within) for line in lines]),
+            _union_states([self.classes.when(line, within) for line in lines]),
             told,
             within,
             active=active,
@@ -256,7 +256,7 @@ class HostStates(Frozen, frozen=True):
         work = self.classes.host_compute
         # The library communicates on a thread of its own; what computes meanwhile does
         # not wait for it, and of several workers in one process one waits for that.
-        peers = _anywhere(self.classes, HostCode.PEER, within)
+        peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait
         return (
@@ -270,7 +270,7 @@ class HostStates(Frozen, frozen=True):
                 waits
                 | state(HostCode.FILE_READ)
                 | self._for_batch(state, within)
-                | _without(told.fetching, state, _SEEN),
+                | _subtract_codes(told.fetching, state, _SEEN),
             ),
             ("output", state(HostCode.OUTPUT) | told.writing),
             (
@@ -282,7 +282,7 @@ class HostStates(Frozen, frozen=True):
                 "host_compute",
                 state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL),
             ),
-            ("sync", _union(state, _BLOCKED) | told.waiting),
+            ("sync", _union_codes(state, _BLOCKED) | told.waiting),
             ("host_compute", told.named | told.calling),
             ("sync", self._all_away()),
             ("between", self.between),
@@ -302,24 +302,24 @@ class HostStates(Frozen, frozen=True):
         # long, so that they are found first.
         dense = within & self.dense
         long = told.named - dense - self.awaiting
-        silent = _without(long, state, (*_LAUNCHES, *_WAITING))
+        silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
-        swift = swift - lasting(away)
+        swift = swift - long_intervals(away)
         garbage = state(HostCode.GARBAGE)
-        waits = _anywhere(self.classes, HostCode.INPUT_WAIT, within)
+        waits = _code_on_any_thread(self.classes, HostCode.INPUT_WAIT, within)
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             ("peer", state(HostCode.PEER)),
             (
                 "input",
-                _union(state, _INPUT)
+                _union_codes(state, _INPUT)
                 | self._for_batch(state, within)
-                | _without(waits | told.fetching, state, _WORKING),
+                | _subtract_codes(waits | told.fetching, state, _WORKING),
             ),
             (
                 "output",
-                _union(state, _OUTPUT) | told.writing,
+                _union_codes(state, _OUTPUT) | told.writing,
             ),
             ("between", (self.chores | garbage) & self.between),
             (
@@ -333,8 +333,8 @@ class HostStates(Frozen, frozen=True):
             # Earlier claims have all other codes.
             (
                 "launch",
-                _union(state, _LAUNCHING)
-                | _without(swift | told.calling, state, _WAITING),
+                _union_codes(state, _LAUNCHING)
+                | _subtract_codes(swift | told.calling, state, _WAITING),
             ),
             (
                 "sync",
@@ -361,11 +361,13 @@ class HostStates(Frozen, frozen=True):
         if not len(blocked):
             return blocked
         return blocked & Spans.union_of(
-            _anywhere(self.classes, code, within) for code in _MAKING
+            _code_on_any_thread(self.classes, code, within) for code in _MAKING
         )
 
     def _all_away(self) -> Spans:
-        return together([self.off_core.get(it, Spans.empty()) for it in self.threads])
+        return common_spans(
+            [self.off_core.get(it, Spans.empty()) for it in self.threads]
+        )
 
     def doing(self, track: int, within: Spans) -> Spans:
         """Return where something says what a thread itself does."""
@@ -383,7 +385,9 @@ class HostStates(Frozen, frozen=True):
             track: within & classes.threads.when(track) if track in driving else within
             for track in self.threads
         }
-        return _of_all([classes.when(track, mine) for track, mine in when.items()])
+        return _union_states(
+            [classes.when(track, mine) for track, mine in when.items()]
+        )
 
 
 def host_states(
@@ -402,10 +406,10 @@ def host_states(
     """Collect the states of the threads that drive the steps."""
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions, awaiting = _of_functions(function_frames, function_purposes)
+    functions, awaiting = _states_by_functions(function_frames, function_purposes)
     calling = rows_of.having(types, of_the_program(event_types, event_kinds))
-    threads, program = _threads(tracks, calling, host_classes, functions)
-    notes = _notes(tracks, calling, host_classes)
+    threads, program = _asked_threads(tracks, calling, host_classes, functions)
+    notes = _note_lines(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
     plain_classes = (HostClass.NONE, *SYSTEM_CLASSES)
     telling = np.isin(event_kinds.host_class, plain_classes) & ~event_kinds.has(
@@ -440,10 +444,10 @@ def host_states(
         classes=host_classes,
         threads=tuple(threads),
         notes=tuple(notes),
-        profiler=_recording(tracks, rows_of, event_kinds.host_class, types),
+        profiler=_recorder_spans(tracks, rows_of, event_kinds.host_class, types),
         chores=Spans.union_of(chores),
         between=between_steps,
-        dense=_dense(
+        dense=_busy_with_ops(
             rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
         told=told,
@@ -452,7 +456,7 @@ def host_states(
     )
 
 
-def _recording(
+def _recorder_spans(
     tracks: pl.DataFrame,
     rows_of: TrackRows,
     host_class: NDArray[np.uint8],
@@ -469,7 +473,7 @@ def _recording(
     )
 
 
-def _threads(
+def _asked_threads(
     tracks: pl.DataFrame,
     calling: NDArray[np.bool_],
     classes: HostClasses,
@@ -494,7 +498,7 @@ def _threads(
     return found, program | marked
 
 
-def _notes(
+def _note_lines(
     tracks: pl.DataFrame, calling: NDArray[np.bool_], classes: HostClasses
 ) -> list[int]:
     """Return the lines that only say something of the program's first thread.
@@ -515,11 +519,11 @@ def _notes(
     ]
 
 
-def _of_all(threads: Sequence[_State]) -> _State:
+def _union_states(threads: Sequence[_State]) -> _State:
     return cache(lambda code: Spans.union_of(state(code) for state in threads))
 
 
-def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
+def _subtract_codes(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
     for code in codes:
         if not len(spans):
             break
@@ -527,11 +531,11 @@ def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
     return spans
 
 
-def _union(state: _State, codes: Iterable[HostCode]) -> Spans:
+def _union_codes(state: _State, codes: Iterable[HostCode]) -> Spans:
     return Spans.union_of(state(code) for code in codes)
 
 
-def _anywhere(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
+def _code_on_any_thread(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
     sets = (found[code] for found in classes.by_thread.values() if code in found)
     return _union_within(sets, within)
 
@@ -540,7 +544,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
     return Spans.union_of(within & spans for spans in sets)
 
 
-def _dense(
+def _busy_with_ops(
     rows_of: TrackRows,
     threads: Iterable[int],
     code: NDArray[np.uint8],

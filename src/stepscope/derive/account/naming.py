@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import (
-    awaited,
+    awaited_thread,
     host_threads,
     lines_without_core,
 )
@@ -268,7 +268,7 @@ class Naming(Frozen, frozen=True, dict=True):
         waits = self.classes.when(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
-        found = awaited(
+        found = awaited_thread(
             self.classes,
             self.lines,
             waits,
@@ -501,7 +501,7 @@ def naming(
     ranging = on_host & host_classes.rows.having(types, ranges)
     others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *others)))
-    program = _program(threads, host_classes, by_row(of_program, types))
+    program = _program_thread(threads, host_classes, by_row(of_program, types))
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
@@ -536,7 +536,7 @@ def naming(
     )
 
 
-def _program(
+def _program_thread(
     threads: tuple[int, ...], classes: HostClasses, calls: NDArray[np.bool_]
 ) -> int | None:
     """Return the thread that carries the marks, else the one that calls most."""

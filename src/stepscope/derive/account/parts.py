@@ -93,11 +93,11 @@ def account_parts(
     found, callers = [], []
     for device in account.devices:
         for owner in (one for one in IDLE_OWNERS if one not in account.missing):
-            for place, spans in _places(device, device.idle[owner] & judged):
+            for place, spans in _split_by_place(device, device.idle[owner] & judged):
                 key = (device.device, owner, place)
                 found += [
                     (*key, *name, time)
-                    for name, time in _parts(namer, device, owner, spans)
+                    for name, time in _named_parts(namer, device, owner, spans)
                 ]
                 if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
                     callers += [
@@ -108,19 +108,19 @@ def account_parts(
         (one.device, topic, place, *name, time)
         for device, one in zip(account.devices, idle_topics.devices, strict=False)
         for topic in TOPICS
-        for place, spans in _places(device, one.spans[topic] & judged)
-        for name, time in _parts(namer, device, topic, spans)
+        for place, spans in _split_by_place(device, one.spans[topic] & judged)
+        for name, time in _named_parts(namer, device, topic, spans)
     ]
     return AccountParts(
-        _grouped(found),
-        _grouped(topics),
+        _sum_parts(found),
+        _sum_parts(topics),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
         int((ends - starts).sum()),
         len(starts),
     )
 
 
-def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
+def _sum_parts(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
     grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
         pl.col("time_ps").sum()
@@ -128,7 +128,7 @@ def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     return grouped.sort("time_ps", descending=True, maintain_order=True)
 
 
-def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
+def _split_by_place(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
     for place, part in zip(
         PLACES, (spans - device.between, spans & device.between), strict=True
     ):
@@ -136,7 +136,7 @@ def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
             yield place, part
 
 
-def _parts(
+def _named_parts(
     named: Naming | None, device: DeviceAccount, owner: str, spans: Spans
 ) -> list[tuple[Name, int]]:
     if named is None:
@@ -192,7 +192,7 @@ def what_ran(
         if not len(left):
             break
         covered, at, time = naming.rows_of(track, owner, left)
-        found.append(_events(naming, at, time, most=most))
+        found.append(_largest_events(naming, at, time, most=most))
         rest = covered.length_ps - int(time.sum())
         if rest > 0:
             whole = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, rest)
@@ -203,7 +203,7 @@ def what_ran(
     for track in naming.function_tracks if owner in OF_FUNCTIONS else ():
         if not len(left):
             break
-        functions, covered = _functions(naming, track, left, most=most)
+        functions, covered = _largest_functions(naming, track, left, most=most)
         found.append(functions)
         left = left - covered
     rest_of = pieces(left | tasks, most=most)
@@ -246,7 +246,7 @@ def largest(
     return RanMost(ran, len(some))
 
 
-def _events(
+def _largest_events(
     naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
 ) -> RanMost:
     """Return rows of events that name some time, whole."""
@@ -261,7 +261,7 @@ def _events(
     return largest(time, made, most=most)
 
 
-def _functions(
+def _largest_functions(
     naming: Naming, track: int, spans: Spans, *, most: int
 ) -> tuple[RanMost, Spans]:
     frames = naming.frames

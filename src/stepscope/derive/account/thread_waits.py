@@ -56,12 +56,12 @@ def off_core(
     }
 
 
-def together(sets: Sequence[Spans]) -> Spans:
+def common_spans(sets: Sequence[Spans]) -> Spans:
     """Return what all sets have in common; nothing where there are none."""
     return reduce(and_, sets) if sets else Spans.empty()
 
 
-def lasting(spans: Spans) -> Spans:
+def long_intervals(spans: Spans) -> Spans:
     """Return the stretches of a set that are not short beside what threads do."""
     chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
     return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
@@ -104,7 +104,7 @@ def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
     return found
 
 
-def awaited(
+def awaited_thread(
     classes: HostClasses,
     threads: Mapping[int, str],
     waits: Spans,
@@ -144,14 +144,17 @@ def awaited(
         most = int(total.argmax())
         found.append((int(total[most]), name, int(kind[most])))
     others = {it: name for it, name in threads.items() if name != threads.get(by)}
-    for told in (found, [] if frames is None else _functions(frames, others, waits)):
+    for told in (
+        found,
+        [] if frames is None else _innermost_functions(frames, others, waits),
+    ):
         longest = max(told, default=None)
         if longest is not None and longest[0] >= _MOST * waits.length_ps:
             return longest[1:]
     return None
 
 
-def _functions(
+def _innermost_functions(
     frames: FunctionFrames, threads: Mapping[int, str], waits: Spans
 ) -> list[tuple[int, str, int]]:
     """Return of each thread the function that was innermost for most of some waits."""

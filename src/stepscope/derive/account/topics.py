@@ -243,7 +243,9 @@ def idle_topics(
         event_types,
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
         waits=waiting,
-        within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
+        within=Spans.union_of(
+            _union_owners(one.idle, _EVERY) for one in account.devices
+        ),
     )
     batches = reads = None
     listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
@@ -263,7 +265,9 @@ def idle_topics(
         if batches is not None and one.device is not None:
             blocked = one.idle["sync"] - host.for_device
             unfed = batches.waits(one, host.doing, blocked)
-        found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
+        found.append(
+            _topics_of_device(one, host, drained=drained, scaling=scaling, unfed=unfed)
+        )
     missing = (
         {} if host.collections_seen else {"garbage": WHY["no_garbage_collections"]}
     )
@@ -304,8 +308,8 @@ class _Host(Frozen, frozen=True):
             )
 
         types, rows = handles(events, "type"), states.classes.rows
-        collecting = _are(event_types, *COLLECTIONS)
-        garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
+        collecting = _types_named(event_types, *COLLECTIONS)
+        garbage, seen = Spans.empty(), _types_named(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
                 rows.spans(mine, collecting[types[mine]])
@@ -315,7 +319,7 @@ class _Host(Frozen, frozen=True):
         doing = Spans.union_of(states.doing(it, within) for it in states.threads)
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
-        debugging = _debugging(states, event_types, types)
+        debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
             garbage=garbage,
@@ -356,7 +360,7 @@ class _Host(Frozen, frozen=True):
             near = wider
 
 
-def _debugging(
+def _debugging_spans(
     states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> list[Spans]:
     """Return when each thread that is asked what it does looks at the program."""
@@ -373,7 +377,7 @@ def _debugging(
     ]
 
 
-def _of(
+def _topics_of_device(
     one: DeviceAccount, host: _Host, *, drained: Spans, scaling: Spans, unfed: Spans
 ) -> DeviceTopics:
     idle = one.idle
@@ -393,16 +397,16 @@ def _of(
             chores = chores | idle["host_compute"] | (idle["launch"] - one.latency)
     chores = chores & one.between
     wanted = {
-        "garbage": _union(idle, _COLLECTING) & host.garbage,
+        "garbage": _union_owners(idle, _COLLECTING) & host.garbage,
         "writing": writing,
-        "debugging": _union(idle, _LOOKED_AT) & looking,
-        "scaling": _union(idle, _LOOKED_AT) & scaling,
+        "debugging": _union_owners(idle, _LOOKED_AT) & looking,
+        "scaling": _union_owners(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
         "unfed": unfed,
         "unnamed": chores - host.doing,
     }
-    left = _union(idle, _EVERY)
+    left = _union_owners(idle, _EVERY)
     found = {}
     for topic in TOPICS:
         found[topic] = wanted[topic] & left
@@ -410,11 +414,11 @@ def _of(
     return DeviceTopics(one.device, found)
 
 
-def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
+def _union_owners(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
+def _types_named(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
 
@@ -453,19 +457,19 @@ class _ReadBacks(Frozen, frozen=True):
         free = free.meeting(near)
         begin = free.start_ps
         soon = begin + self.soon_ps
-        waited = _waited(host.waiting, begin, soon)
+        waited = _wait_lengths_ps(host.waiting, begin, soon)
         is_copied = np.isin(begin, copied)
         calling = host.calling(begin[is_copied])
-        called = np.where(is_copied, _waited(calling, begin, soon), 0)
+        called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
         # Without the wait the host would have come so much earlier, and no more.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
         # What is named in it has other reasons.
         named = one.idle["between"] & host.doing
-        return (after & _union(one.idle, _REFILLING)) - named
+        return (after & _union_owners(one.idle, _REFILLING)) - named
 
 
-def _waited(
+def _wait_lengths_ps(
     spans: Spans, begin_ps: NDArray[np.int64], soon_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return how long a set lasted at some instants, 0 where it did not end soon."""

@@ -206,16 +206,16 @@ def collective_calls(
     rows = np.flatnonzero(by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES
-    around = surroundings(
+    around = launch_surroundings(
         rows, Launched(correlation, event_nesting), events, event_types
     )
     own = handles(device_activity, "event")[rows]
-    said = _arguments(trace, stats, own, around.record)
+    said = _call_arguments(trace, stats, own, around.record)
     types = event_types["name"]
     types_of = handles(events, "type")
     names = _Names(
         said["name"],
-        _gathered(types, np.where(around.range >= 0, types_of[around.range], -1)),
+        _gather_known(types, np.where(around.range >= 0, types_of[around.range], -1)),
         _op_texts(activity_ops.ops).gather(activity_ops.op[rows]),
         types.gather(handles(device_activity, "type")[rows]),
     )
@@ -226,18 +226,18 @@ def collective_calls(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
-        kind=_kinds(names),
+        kind=_exchange_kinds(names),
         start_ps=ints(device_activity, "start_ps")[rows],
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
     )
     op = activity_ops.op[rows]
     tensors = _Tensors(
-        _strings(trace, handles(device_activity, "shape")[rows]),
+        _shape_texts(trace, handles(device_activity, "shape")[rows]),
         activity_ops.ops["name"].str.contains(_LISTS).gather(op),
-        _results(activity_ops.ops, hlo_ops).gather(op),
+        _result_shapes(activity_ops.ops, hlo_ops).gather(op),
     )
-    sized = found.hstack(_sizes(found["kind"], said, tensors))
+    sized = found.hstack(_sizes_and_types(found["kind"], said, tensors))
     bus_bytes = [
         None if size is None or not members else round(size * bus_share(kind, members))
         for kind, size, members in sized["kind", "bytes", "group_size"].iter_rows()
@@ -249,7 +249,7 @@ def collective_calls(
     )
 
 
-def _arguments(
+def _call_arguments(
     trace: TraceData,
     stats: pl.DataFrame | Unavailable,
     own: NDArray[np.int32],
@@ -269,22 +269,22 @@ def _arguments(
     )
 
 
-def _gathered(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
+def _gather_known(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
     """Return values by place; null for negative places."""
     places = pl.Series(at, dtype=pl.Int64)
     return values.gather(places.set(places < 0, None))
 
 
-def _strings(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
+def _shape_texts(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
     used = np.unique(of[of >= 0])
     texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
-    return _gathered(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
+    return _gather_known(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
 
 
-def _results(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
+def _result_shapes(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
     if isinstance(hlo_ops, Unavailable):
         return pl.Series([None], dtype=pl.String).new_from_index(0, len(ops))
-    return _gathered(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
+    return _gather_known(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
 
 
 def _op_texts(ops: pl.DataFrame) -> pl.Series:
@@ -321,7 +321,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
     )
 
 
-def _kinds(names: _Names) -> pl.Series:
+def _exchange_kinds(names: _Names) -> pl.Series:
     frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
     found = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:
@@ -332,7 +332,9 @@ def _kinds(names: _Names) -> pl.Series:
     return found.fill_null("other").alias("kind")
 
 
-def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFrame:
+def _sizes_and_types(
+    kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors
+) -> pl.DataFrame:
     """Return bytes and element type: by the arguments, else by the op's tensors."""
     keys = said.select("in_elements", "out_elements", "dtype").with_columns(
         kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
@@ -394,7 +396,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
     return known, tensors[0].dtype
 
 
-def surroundings(
+def launch_surroundings(
     rows: NDArray[np.int64],
     given: Launched,
     events: pl.DataFrame,

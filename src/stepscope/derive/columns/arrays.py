@@ -48,7 +48,7 @@ def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
     return array.astype(np.uint8, copy=False)
 
 
-def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
+def is_present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """Return True where a column holds a value."""
     return held(frame[column])
 

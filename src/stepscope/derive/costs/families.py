@@ -117,7 +117,7 @@ def calls_only(op_type: str) -> bool:
     return CALLERS.match(op_type) is not None
 
 
-def cost_of(op_type: str, given: Operands) -> Cost | None:
+def execution_cost(op_type: str, given: Operands) -> Cost | None:
     """Return the cost of one execution with these operands; None where unknown."""
     if _FUSED.match(op_type):
         accessed = operand_bytes(given)
@@ -136,21 +136,23 @@ def cost_of(op_type: str, given: Operands) -> Cost | None:
             return None
         # Functions of integers are indices and masks; products of integers count.
         flops = 0
-    return Cost(family.part, flops, _accessed(given, rule, outputs))
+    return Cost(family.part, flops, _accessed_bytes(given, rule, outputs))
 
 
-def countable(cost: int | None) -> int | None:
+def plausible_cost(cost: int | None) -> int | None:
     """Return a cost that an execution can have; None where damaged sizes gave it."""
     return cost if cost is not None and 0 <= cost < _COST_END else None
 
 
-def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
+def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     """Return sizes of the variables of a layer that an execution of its op read."""
     found = (given.tensor(place) for place in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in found if tensor is not None)
 
 
-def _accessed(given: Operands, rule: Rule, outputs: tuple[Tensor, ...]) -> int | None:
+def _accessed_bytes(
+    given: Operands, rule: Rule, outputs: tuple[Tensor, ...]
+) -> int | None:
     """Return bytes: operands read once, the result or what stands for it written."""
     if rule.accessed is not None:
         return rule.accessed(given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.costs.families import OPCODES, countable
+from stepscope.derive.costs.families import OPCODES, plausible_cost
 from stepscope.derive.costs.operands import Tensor, from_text
 from stepscope.derive.costs.products import Window, convolution_terms, read_window
 from stepscope.frozen import Frozen
@@ -65,14 +65,14 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction.__struct_fields__)
     # Few shapes occur in a program, each many times.
-    tensors = cache(_tensors)
+    tensors = cache(_tensors_of_shape)
     for _, program in wanted.group_by("program", maintain_order=True):
         instructions = [
             _Instruction(*row) for row in program.drop("program").iter_rows()
         ]
         costs = _Program(instructions, tensors)
         rows += [
-            (countable(costs.flops(one)), countable(costs.accessed(one)))
+            (plausible_cost(costs.flops(one)), plausible_cost(costs.accessed(one)))
             for one in instructions
         ]
     # Groups keep the order of the table only where programs are not interleaved.
@@ -150,7 +150,7 @@ class _Program:
         """Count the operations of products and of sums over dimensions, else None."""
         operands = [group[0] for group in self._operands(one) if group]
         if one.opcode == "dot" or "contracting" in (one.attributes or ""):
-            return _dot(one.attributes, result, operands)
+            return _dot_flops(one.attributes, result, operands)
         call = _CONVOLUTION_CALL.match(one.custom_call or "")
         if call or one.opcode == "convolution":
             way = call["way"] if call else ""
@@ -159,19 +159,19 @@ class _Program:
                 return None
             first, second = operands[0], operands[1]
             if way.startswith("BackwardInput"):
-                return _terms(window, result, second, first)
+                return _convolution_flops(window, result, second, first)
             if way.startswith("BackwardFilter"):
-                return _terms(window, first, result, second)
-            return _terms(window, first, second, result)
-        return _reduction(one, result, operands)
+                return _convolution_flops(window, first, result, second)
+            return _convolution_flops(window, first, second, result)
+        return _reduction_flops(one, result, operands)
 
 
-def _tensors(shape: str | None) -> tuple[Tensor, ...]:
+def _tensors_of_shape(shape: str | None) -> tuple[Tensor, ...]:
     found = None if shape is None else from_text(shape)
     return () if found is None else tuple(found.every())
 
 
-def _dot(
+def _dot_flops(
     attributes: str | None, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
     contracted = re.search("lhs_contracting_dims" + _NUMBERS, attributes or "")
@@ -184,7 +184,7 @@ def _dot(
     return 2 * result.elements * length
 
 
-def _reduction(
+def _reduction_flops(
     one: _Instruction, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
     """Count sums over dimensions, over windows and into places; None for others."""
@@ -203,7 +203,7 @@ def _reduction(
     return None
 
 
-def _terms(
+def _convolution_flops(
     window: Window, inputs: Tensor, kernel: Tensor, result: Tensor
 ) -> int | None:
     terms = convolution_terms(window, inputs.sizes, kernel.sizes, result.sizes)

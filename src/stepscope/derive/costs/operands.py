@@ -173,7 +173,7 @@ def total_bytes(tensors: Iterable[Tensor]) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def from_lists(
+def operands_from_lists(
     sizes: str, types: str | None, values: str | None, *, equation: str | None = None
 ) -> Operands | None:
     """Read JSON lists: sizes by operand (of a list of tensors a list of them), types.
@@ -181,14 +181,14 @@ def from_lists(
     Returns:
         None where either list is missing or cannot be read.
     """
-    all_sizes, all_types = _json(sizes), _json(types)
+    all_sizes, all_types = _read_json(sizes), _read_json(types)
     if not isinstance(all_sizes, list) or not isinstance(all_types, list):
         return None
     tensors = tuple(
-        _tensors(one, kind if isinstance(kind, str) else "")
+        _read_tensors(one, kind if isinstance(kind, str) else "")
         for one, kind in zip(all_sizes, all_types, strict=False)
     )
-    plain = _json(values)
+    plain = _read_json(values)
     texts = plain if isinstance(plain, list) else []
     return Operands(tensors, tuple(_plain_value(one) for one in texts), equation)
 
@@ -212,7 +212,7 @@ def from_text(text: str, *, equation: str | None = None) -> Operands | None:
     return Operands(tuple(tensors), equation=equation)
 
 
-def _tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
+def _read_tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
     if dtype in _PLAIN or not isinstance(sizes, list):
         return ()
     if all(isinstance(one, int) for one in sizes):
@@ -230,11 +230,11 @@ def _plain_value(text: object) -> object:
         return None
     if text in ("True", "False"):
         return text == "True"
-    found = _json(text.replace("True", "true").replace("False", "false"))
+    found = _read_json(text.replace("True", "true").replace("False", "false"))
     return text if found is None else found
 
 
-def _json(text: str | None) -> object:
+def _read_json(text: str | None) -> object:
     if text is None:
         return None
     try:

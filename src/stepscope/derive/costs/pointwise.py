@@ -46,7 +46,7 @@ WEIGHTS: Final = {
 }
 
 
-def broadcast(given: Operands) -> tuple[int, ...] | None:
+def broadcast_result(given: Operands) -> tuple[int, ...] | None:
     """Return sizes after broadcasting all operands; None where there are none."""
     found: tuple[int, ...] | None = None
     for tensor in given.every():
@@ -58,13 +58,13 @@ def broadcast(given: Operands) -> tuple[int, ...] | None:
 
 def _per_element(count: int) -> Rule:
     def flops(given: Operands) -> int | None:
-        sizes = broadcast(given)
+        sizes = broadcast_result(given)
         return None if sizes is None else count * math.prod(sizes)
 
-    return Rule(flops, broadcast)
+    return Rule(flops, broadcast_result)
 
 
-def _lists(count: int) -> Rule:
+def _per_list_element(count: int) -> Rule:
     """Make a rule for lists of tensors, element by element; the first has the sizes."""
 
     def elements(given: Operands) -> int | None:
@@ -83,28 +83,28 @@ def _lists(count: int) -> Rule:
     return Rule(flops, result)
 
 
-def _none(_: Operands) -> int:
+def _no_flops(_: Operands) -> int:
     return 0
 
 
-def _unknown(_: Operands) -> None:
+def _unknown_sizes(_: Operands) -> None:
     return None
 
 
-def _joined(given: Operands) -> tuple[int, ...] | None:
+def _joined_sizes(given: Operands) -> tuple[int, ...] | None:
     tensors = list(given.every())
     return (sum(one.elements for one in tensors),) if tensors else None
 
 
-def _compared(given: Operands) -> int | None:
+def _compared_bytes(given: Operands) -> int | None:
     """Return bytes of all operands and of one truth value per element."""
-    read, sizes = operand_bytes(given), broadcast(given)
+    read, sizes = operand_bytes(given), broadcast_result(given)
     return None if read is None or sizes is None else read + math.prod(sizes)
 
 
-def _chosen(given: Operands) -> int | None:
+def _chosen_bytes(given: Operands) -> int | None:
     """Return bytes of a condition, of both choices and of what is chosen."""
-    sizes = broadcast(given)
+    sizes = broadcast_result(given)
     choices = [one for place in (1, 2) if (one := given.tensor(place)) is not None]
     if sizes is None or not choices:
         return None
@@ -130,7 +130,7 @@ def _per_input(count: int, place: int = 0) -> Rule:
     return Rule(flops, result)
 
 
-def _reading(count: int) -> Rule:
+def _per_read_element(count: int) -> Rule:
     return Rule(_per_input(count).flops, lambda _: None)
 
 
@@ -158,7 +158,7 @@ def _over_dimensions(count: int) -> Rule:
     return Rule(_per_input(count).flops, result)
 
 
-def _normalised(place: int, weights: Sequence[int]) -> Rule:
+def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
     """Make a rule of five operations per element, and one for each weight given."""
 
     def flops(given: Operands) -> int | None:
@@ -171,7 +171,7 @@ def _normalised(place: int, weights: Sequence[int]) -> Rule:
     return Rule(flops, _per_input(0, place).result)
 
 
-def _pooled() -> Rule:
+def _pooled_windows() -> Rule:
     """Make a rule for a window per result; the stride decides how many there are."""
 
     def result(given: Operands) -> _Sizes | None:
@@ -217,30 +217,30 @@ _LONG_FORM: Final = 3
 _CENTRED: Final = 5
 
 
-def _elements_at(place: int) -> Callable[[Operands], int | None]:
+def _count_elements_at(place: int) -> Callable[[Operands], int | None]:
     return lambda given: None if (it := given.tensor(place)) is None else it.elements
 
 
-def _sizes_at(place: int) -> Callable[[Operands], _Sizes | None]:
+def _tensor_sizes_at(place: int) -> Callable[[Operands], _Sizes | None]:
     return lambda given: None if (it := given.tensor(place)) is None else it.sizes
 
 
 #: Name of a rule in the table of ops → what makes it.
 ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "per_element": _per_element,
-    "lists": _lists,
+    "lists": _per_list_element,
     "per_input": _per_input,
-    "reading": _reading,
+    "reading": _per_read_element,
     "over_dimensions": _over_dimensions,
-    "normalised": _normalised,
-    "pooled": _pooled,
-    "nothing": lambda: Rule(_none, _unknown),
-    "in_place": lambda: Rule(_none, _unknown, operand_bytes),
-    "same_sizes": lambda: Rule(_none, _sizes_at(0)),
-    "joined": lambda: Rule(_none, _joined),
-    "compared": lambda: Rule(_none, _unknown, _compared),
-    "chosen": lambda: Rule(_none, _unknown, _chosen),
+    "normalised": _normalised_elements,
+    "pooled": _pooled_windows,
+    "nothing": lambda: Rule(_no_flops, _unknown_sizes),
+    "in_place": lambda: Rule(_no_flops, _unknown_sizes, operand_bytes),
+    "same_sizes": lambda: Rule(_no_flops, _tensor_sizes_at(0)),
+    "joined": lambda: Rule(_no_flops, _joined_sizes),
+    "compared": lambda: Rule(_no_flops, _unknown_sizes, _compared_bytes),
+    "chosen": lambda: Rule(_no_flops, _unknown_sizes, _chosen_bytes),
     # No recording says which rows are read, and so how many bytes.
-    "embedding_gradient": lambda: Rule(_elements_at(0), _unknown),
-    "scatter_add": lambda: Rule(_elements_at(3), _sizes_at(0)),
+    "embedding_gradient": lambda: Rule(_count_elements_at(0), _unknown_sizes),
+    "scatter_add": lambda: Rule(_count_elements_at(3), _tensor_sizes_at(0)),
 }

@@ -22,7 +22,7 @@ _CAUSAL: Final = (True, 1, 2)
 _Sizes = tuple[int, ...]
 
 
-def _of_shape(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
+def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
     """Make a rule from sizes of the product, and the length that is summed over."""
 
     def result(given: Operands) -> _Sizes | None:
@@ -36,12 +36,16 @@ def _of_shape(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
     return Rule(flops, result)
 
 
-def _plain(left: int, right: int) -> Rule:
+def _matrix_product(left: int, right: int) -> Rule:
     """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
-    return _of_shape(lambda given: _shape(given.tensor(left), given.tensor(right)))
+    return _product_rule(
+        lambda given: _product_shape(given.tensor(left), given.tensor(right))
+    )
 
 
-def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
+def _product_shape(
+    left: Tensor | None, right: Tensor | None
+) -> tuple[_Sizes, int] | None:
     """Return sizes of the product, and the length that is summed over."""
     if left is None or right is None or not left.sizes or not right.sizes:
         return None
@@ -55,7 +59,7 @@ def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | No
     return (*outer, *rows, *columns), a[-1]
 
 
-def _layer(given: Operands) -> tuple[_Sizes, int] | None:
+def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return sizes of inputs (…, k) times weights (…, k), and k."""
     inputs, weight = given.tensor(0), given.tensor(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
@@ -65,7 +69,7 @@ def _layer(given: Operands) -> tuple[_Sizes, int] | None:
     return (*inputs.sizes[:-1], *weight.sizes[:-1]), inputs.sizes[-1]
 
 
-def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
+def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Count products of matrices that may have been transposed, which is not recorded.
 
     Where several readings fit and give different products, none is taken.
@@ -86,7 +90,7 @@ def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
     return (*outer, m, n), k
 
 
-def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
+def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return sizes of the result, and the number of terms that are added up in all."""
     if given.equation is None or "->" not in given.equation or "." in given.equation:
         return None
@@ -108,19 +112,21 @@ def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
 
 def _einsum_rule() -> Rule:
     def flops(given: Operands) -> int | None:
-        found = _einsum(given)
+        found = _einsum_shape(given)
         if found is None or len(list(given.every())) != 2:
             return None
         return 2 * found[1]
 
     def result(given: Operands) -> _Sizes | None:
-        found = _einsum(given)
+        found = _einsum_shape(given)
         return None if found is None else found[0]
 
     return Rule(flops, result)
 
 
-def _attention(first: int, *, heads_first: bool, products: int, causal: int) -> Rule:
+def _attention_rule(
+    first: int, *, heads_first: bool, products: int, causal: int
+) -> Rule:
     """Make a rule for query, key and value from place `first` on.
 
     Sizes are (batch, heads, length, width) or (batch, length, heads, width). The
@@ -199,11 +205,11 @@ class _Places(Frozen, frozen=True, eq=True):
     groups: int | None = None
 
 
-def _forward(places: _Places) -> Rule:
+def _forward_convolution(places: _Places) -> Rule:
     """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
     def result(given: Operands) -> _Sizes | None:
-        return _result(given, places)
+        return _convolution_sizes(given, places)
 
     def flops(given: Operands) -> int | None:
         inputs, weight = given.tensor(0), given.tensor(1)
@@ -214,7 +220,7 @@ def _forward(places: _Places) -> Rule:
             if not weight.sizes[0]:
                 return None
             return 2 * inputs.elements * (weight.elements // weight.sizes[0])
-        found = _result(given, places)
+        found = _convolution_sizes(given, places)
         if found is None or not weight.sizes[0]:
             return None
         return 2 * math.prod(found) * (weight.elements // weight.sizes[0])
@@ -228,23 +234,23 @@ def _is_transposed(given: Operands, places: _Places) -> bool:
     return given.value(places.transposed) is True
 
 
-def _result(given: Operands, places: _Places) -> _Sizes | None:
+def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
     inputs, weight = given.tensor(0), given.tensor(1)
     if inputs is None or weight is None:
         return None
     room = len(weight.sizes) - 2
     if room < 1 or len(inputs.sizes) not in (room + 1, room + 2):
         return None
-    stride = _setting(given, places.stride, room, 1)
-    dilation = _setting(given, places.dilation, room, 1)
+    stride = _read_setting(given, places.stride, room, 1)
+    dilation = _read_setting(given, places.dilation, room, 1)
     transposed = _is_transposed(given, places)
-    padding = _padding(given, places.padding, room)
+    padding = _read_padding(given, places.padding, room)
     if stride is None or dilation is None or padding is None:
         return None
     kernel, length = weight.sizes[2:], inputs.sizes[-room:]
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     if transposed:
-        extra = _setting(given, places.output_padding, room, 0)
+        extra = _read_setting(given, places.output_padding, room, 0)
         groups = 1 if places.groups is None else given.value(places.groups)
         if extra is None or not isinstance(groups, int):
             return None
@@ -267,7 +273,7 @@ def _result(given: Operands, places: _Places) -> _Sizes | None:
     return (*inputs.sizes[: -room - 1], channels, *sizes)
 
 
-def _setting(
+def _read_setting(
     given: Operands, place: int | None, room: int, default: int
 ) -> _Sizes | None:
     """Read a setting: one number per dimension; a lone number applies to all."""
@@ -284,17 +290,17 @@ def _setting(
     return numbers
 
 
-def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
+def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
     """Read zeros at either end; -1 where the result is as long as the input."""
     value = None if place is None else given.value(place)
     if value == "valid":
         return (0,) * room
     if value == "same":
         return (-1,) * room
-    return _setting(given, place, room, 0)
+    return _read_setting(given, place, room, 0)
 
 
-def _gradients() -> Rule:
+def _convolution_gradients() -> Rule:
     """Make a rule for the gradients that are asked for, of one convolution."""
 
     def flops(given: Operands) -> int | None:
@@ -352,14 +358,14 @@ def read_window(attributes: str | None) -> Window | None:
     if found is None:
         return None
     given = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
-    size = _numbers(given.get("size", ""))
+    size = _read_numbers(given.get("size", ""))
     if not size:
         return None
     ones = (1,) * len(size)
     pads = given.get("pad", "x".join(["0_0"] * len(size))).split("x")
     low = tuple(int(pad.split("_")[0]) for pad in pads)
     sides = [
-        _numbers(given[name]) if name in given else ones
+        _read_numbers(given[name]) if name in given else ones
         for name in ("stride", "rhs_dilate", "lhs_dilate")
     ]
     if {len(low), *map(len, sides)} != {len(size)}:
@@ -412,20 +418,20 @@ def convolution_terms(
     return terms
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _read_numbers(text: str) -> tuple[int, ...]:
     parts = text.split("x")
     return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
 
 
 #: Name of a rule in the table of ops → what makes it.
 PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
-    "plain": _plain,
-    "layer": lambda: _of_shape(_layer),
-    "transposable": lambda: _of_shape(_transposable),
+    "plain": _matrix_product,
+    "layer": lambda: _product_rule(_layer_shape),
+    "transposable": lambda: _product_rule(_transposable_shape),
     "einsum": _einsum_rule,
-    "attention": _attention,
-    "convolution": lambda **places: _forward(_Places(**places)),
-    "gradients": _gradients,
+    "attention": _attention_rule,
+    "convolution": lambda **places: _forward_convolution(_Places(**places)),
+    "gradients": _convolution_gradients,
     "input_gradient": _input_gradient,
     "input_gradient_of_library": _input_gradient_of_library,
 }

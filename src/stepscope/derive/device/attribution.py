@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, present
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, is_present
 from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.names.op_names import (
     COPY_OPS,
@@ -146,11 +146,11 @@ class _Program:
             if row not in used and row != _NONE:
                 found[at] = row
                 used.add(row)
-        for begin, end in _runs(found):
+        for begin, end in _unknown_ranges(found):
             before = found[begin - 1] if begin else _NONE
             after = found[end] if end < len(found) else _NONE
             between = [it for it in self._between(before, after) if it not in used]
-            rows = _shared_out(kernels[begin:end], between)
+            rows = _assign_instructions(kernels[begin:end], between)
             # Kernels that fit nowhere (a loop in the graph, say) make all doubtful.
             if all(map(self._may_be, kernels[begin:end], rows)):
                 found[begin:end] = rows
@@ -160,7 +160,7 @@ class _Program:
         if kernel is None or kernel not in self._by_name or row == _NONE:
             return True
         instruction = _NOT_IN_NAMES.sub("_", self._names[row])
-        return _stem(kernel) == _stem(instruction)
+        return _name_stem(kernel) == _name_stem(instruction)
 
     def _between(self, before: int, after: int) -> list[int]:
         ends = [self._place[row] for row in (before, after) if row != _NONE]
@@ -172,12 +172,12 @@ class _Program:
         return [row for row in listed[first:last] if row not in self._outside]
 
 
-def _stem(name: str) -> str:
+def _name_stem(name: str) -> str:
     """Return the part of the name that instructions compiled as one have in common."""
     return _NUMBERS.sub("", name)
 
 
-def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _unknown_ranges(found: Sequence[int]) -> Iterator[tuple[int, int]]:
     at = 0
     for unknown, group in groupby(found, key=lambda row: row == _NONE):
         length = len(list(group))
@@ -186,7 +186,9 @@ def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
         at += length
 
 
-def _shared_out(kernels: Sequence[str | None], between: Sequence[int]) -> list[int]:
+def _assign_instructions(
+    kernels: Sequence[str | None], between: Sequence[int]
+) -> list[int]:
     """Return the instructions of a stretch of kernels, given those that lie there.
 
     All kernels belong to a single instruction. Of several instructions each must have
@@ -275,10 +277,10 @@ def activity_ops(
     docs/tools/kernel_stats.md#what-is-a-row.
     """
     found = _Found(len(device_activity))
-    _by_hlo(found, device_activity, event_types, strings, hlo_ops)
+    _add_by_instruction(found, device_activity, event_types, strings, hlo_ops)
     found.add_distinct(
         handles(device_activity, "op"),
-        lambda texts: _annotated([strings[text] for text in texts]),
+        lambda texts: _annotation_rows([strings[text] for text in texts]),
     )
     number_of_kind = np.full(256, -1, np.int32)
     for number, kind in enumerate(COPY_OPS):
@@ -286,7 +288,7 @@ def activity_ops(
     names, categories = zip(*COPY_OPS.values(), strict=True)
     found.add_distinct(
         number_of_kind[codes(device_activity, "kind")],
-        lambda numbers: _rows(
+        lambda numbers: _op_rows(
             OpEvidence.COPY,
             name=[names[number] for number in numbers],
             type=[names[number] for number in numbers],
@@ -300,7 +302,7 @@ def activity_ops(
         ops = launching_ops.ops
         found.add_distinct(
             by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
-            lambda rows: _rows(
+            lambda rows: _op_rows(
                 OpEvidence.LAUNCH,
                 name=ops["name"].gather(rows).to_list(),
                 type=ops["type"].gather(rows).to_list(),
@@ -311,7 +313,7 @@ def activity_ops(
             correlation.launch_of_activity >= 0,
             np.uint8(NoOp.OUTSIDE),
             np.where(
-                present(device_activity, "correlation"),
+                is_present(device_activity, "correlation"),
                 np.uint8(NoOp.NO_CALL),
                 np.uint8(NoOp.NO_ID),
             ),
@@ -334,7 +336,7 @@ class _Found:
     def __init__(self, row_count: int) -> None:
         self.op = np.zeros(row_count, np.int32)
         self.frames = [
-            _rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
+            _op_rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
         ]
         self._count = 1
 
@@ -363,7 +365,7 @@ class _Found:
         self.frames.append(named.filter(known))
 
 
-def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
+def _op_rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
     frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
     if "category" not in columns:
         frame = frame.with_columns(category=pl.col("type"))
@@ -377,7 +379,7 @@ def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame
     )
 
 
-def _by_hlo(
+def _add_by_instruction(
     found: _Found,
     activity: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -418,13 +420,13 @@ def _by_hlo(
                     modules=taken["module"].to_list(),
                     programs=taken["program"],
                 )
-                found.add(replayed, used.code, _instructions(replaced))
+                found.add(replayed, used.code, _instruction_rows(replaced))
             left = found.op[rows] == 0
             rows, code = rows[left], code[left]
-    found.add(rows, code, _instructions(resolved))
+    found.add(rows, code, _instruction_rows(resolved))
 
 
-def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
+def _instruction_rows(resolved: pl.DataFrame) -> pl.DataFrame:
     """Return rows of `ops` of instructions, known to a program or not."""
     return resolved.with_columns(
         pl.coalesce("framework_op", "hlo_op").alias("name"),
@@ -438,9 +440,9 @@ def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
     ).select(name for name in OPS_SCHEMA if name != "group")
 
 
-def _annotated(texts: Sequence[str]) -> pl.DataFrame:
+def _annotation_rows(texts: Sequence[str]) -> pl.DataFrame:
     read = read_annotations(texts)
-    return _rows(
+    return _op_rows(
         OpEvidence.ANNOTATION,
         name=read["name"].to_list(),
         type=read["type"].to_list(),

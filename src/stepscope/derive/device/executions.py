@@ -80,7 +80,7 @@ def device_executions(
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
-    kernels = _kernels_of(activity_classes, activity_ops)
+    kernels = _number_kernels(activity_classes, activity_ops)
     places = kernels.places
     code = activity_classes.code
     place = by_row(places.code, code)
@@ -157,7 +157,7 @@ class _Kernels(Frozen, frozen=True):
         ).total
 
 
-def _kernels_of(
+def _number_kernels(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
 ) -> _Kernels:
     """Number the op's device and group, program and kernel of each class.

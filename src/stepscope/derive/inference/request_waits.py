@@ -119,7 +119,7 @@ def request_waits(
 ) -> RequestWaits:
     """Charge every request, thread by thread."""
     served = _Served.of(requests.rows)
-    tasks = _tasks(
+    tasks = _served_tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
     )
     work = _device_work(correlation, precision, served=served, tasks=tasks)
@@ -152,7 +152,7 @@ def request_waits(
                 ),
                 "thread_queue": served.clipped(number, handed, handed, start),
             }
-        _charge(times, sets, served, number, skipped=missing.keys())
+        _charge_requests(times, sets, served, number, skipped=missing.keys())
     return RequestWaits(
         pl.DataFrame(
             [
@@ -228,7 +228,7 @@ class _Served(Frozen, frozen=True):
         return Spans.from_events(starts, ends - starts)
 
 
-def _tasks(
+def _served_tasks(
     trace: TraceData,
     events: pl.DataFrame,
     kinds: EventKinds,
@@ -283,7 +283,7 @@ def _device_work(
         return correlation
     if isinstance(precision, Unavailable):
         return precision
-    called_ps, thread = _callers(correlation.launches, served, tasks)
+    called_ps, thread = _served_threads(correlation.launches, served, tasks)
     launch = correlation.launch_of_activity
     rows = np.flatnonzero(launch >= 0)
     rows = rows[thread[launch[rows]] >= 0]
@@ -305,7 +305,7 @@ def _device_work(
     return found
 
 
-def _callers(
+def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return when each launch was called, and the thread it served, -1 for none."""
@@ -328,7 +328,7 @@ def _callers(
     return at_ps, thread
 
 
-def _charge(
+def _charge_requests(
     columns: Mapping[str, NDArray[np.int64]],
     sets: Mapping[str, Spans],
     served: _Served,

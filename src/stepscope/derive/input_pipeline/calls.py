@@ -211,12 +211,12 @@ class _Walk:
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
             starts = np.minimum(_after_earlier(above, starts, ends), ends)
-            passed = _sums(above, ends - starts, count=len(at))
+            passed = _sum_ascending_groups(above, ends - starts, count=len(at))
             found.append(_Reached(call, at, high - low - passed))
             call, at, low, high = call[above], child, starts, ends
             if not len(at):
                 break
-        return _stacked(found)
+        return _stack_reached(found)
 
     def others(self, reached: _Reached) -> _Reached:
         """Return the calls' other executions, which ran before or after the wait."""
@@ -231,7 +231,7 @@ class _Walk:
             edges = everything
             if not len(at):
                 break
-        return _stacked(found)
+        return _stack_reached(found)
 
     def _below(
         self,
@@ -265,7 +265,7 @@ class _Walk:
         return fresh
 
 
-def _stacked(found: list[_Reached]) -> _Reached:
+def _stack_reached(found: list[_Reached]) -> _Reached:
     return _Reached(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
@@ -291,7 +291,7 @@ def _after_earlier(
     return after
 
 
-def _sums(
+def _sum_ascending_groups(
     group: NDArray[np.int64], values: NDArray[np.int64], *, count: int
 ) -> NDArray[np.int64]:
     """Exact sums by group, over groups that ascend."""
@@ -315,7 +315,9 @@ def _sum_by_stage(
     starts = np.clip(graph.start_ps[graph.child], low, high)
     ends = np.clip(end_ps[graph.child], starts, high)
     starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
-    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
+    covered = _sum_ascending_groups(
+        graph.parent, ends - starts, count=len(graph.start_ps)
+    )
     own: NDArray[np.int64] = graph.dur_ps - covered
     rows = pl.DataFrame(
         {

@@ -165,14 +165,16 @@ def worker_functions(
     if found is None:
         most = None
     else:
-        most = _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
+        most = _worker_function(
+            row, found.type, -1, found.time_ps, lines=lines, steps=steps
+        )
     return WorkerFunctions(
         workers=row.workers,
         looked_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
         gives_ps=gives.length_ps,
         functions=tuple(
-            _function(
+            _worker_function(
                 row, part.type, part.detail, part.time_ps, lines=lines, steps=steps
             )
             for part in parts
@@ -255,7 +257,9 @@ class _InARow(NamedTuple):
         queued = self._of(_QUEUES, on_queue)
         sent = self._of(_CONNECTIONS, on_connection)
         above = np.where(frames.parent >= 0, frames.type[frames.parent], -1)
-        objects = [it for it, name in frames.names.items() if _is_in(name, _OBJECTS)]
+        objects = [
+            it for it, name in frames.names.items() if _is_in_file(name, _OBJECTS)
+        ]
         mine = np.isin(frames.type, queued)
         mine |= np.isin(frames.type, sent) & ~np.isin(above, objects)
         return self.looked & frames.spans(mine)
@@ -264,15 +268,15 @@ class _InARow(NamedTuple):
         return [
             kind
             for kind, name in self.frames.names.items()
-            if _is_in(name, file) and function.search(name.function)
+            if _is_in_file(name, file) and function.search(name.function)
         ]
 
 
-def _is_in(name: FunctionName, file: Pattern[str]) -> bool:
+def _is_in_file(name: FunctionName, file: Pattern[str]) -> bool:
     return file.search((name.file or "").replace("\\", "/")) is not None
 
 
-def _function(
+def _worker_function(
     row: _InARow,
     kind: int,
     inside: int,

@@ -154,16 +154,16 @@ class Spans(Frozen, frozen=True, dict=True):
         with each other, so that only real disorder is sorted. What lies beyond
         ±LIMIT_PS is cut off.
         """
-        starts, durs = _int64(start_ps), _int64(dur_ps)
+        starts, durs = _as_int64(start_ps), _as_int64(dur_ps)
         if len(starts) != len(durs):
             raise ValueError(f"{len(starts)} starts for {len(durs)} durations")
         turns = np.flatnonzero(starts[1:] < starts[:-1]) + 1
         if len(turns) * _WORTHWHILE_RUN > len(starts):
             order = np.argsort(starts, kind="stable")
-            return _united(starts[order], durs[order], 0, len(starts))
+            return _unite_events(starts[order], durs[order], 0, len(starts))
         edges = [0, *turns.tolist(), len(starts)]
         return cls.union_of(
-            _united(starts, durs, begin, end) for begin, end in pairwise(edges)
+            _unite_events(starts, durs, begin, end) for begin, end in pairwise(edges)
         )
 
     @classmethod
@@ -190,7 +190,7 @@ class Spans(Frozen, frozen=True, dict=True):
         count = rows.union_quick(
             start_ps, dur_ps, code, begins, most_ps, 0, len(start_ps), out
         )
-        return _trimmed(out, count)
+        return _trim_output(out, count)
 
     @classmethod
     def union_of(cls, sets: Iterable[Spans]) -> Spans:
@@ -243,7 +243,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self
         if not len(self):
             return other
-        return _merged(kernels.union, self, other)
+        return _merge_sets(kernels.union, self, other)
 
     def __and__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
@@ -254,12 +254,12 @@ class Spans(Frozen, frozen=True, dict=True):
                 return inner
         # A window against millions of intervals must not visit them all.
         mine, others = self._beside(other), other._beside(self)
-        return _merged(kernels.intersection, mine, others)
+        return _merge_sets(kernels.intersection, mine, others)
 
     def __sub__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
             return self
-        return _merged(kernels.difference, self, other._beside(self))
+        return _merge_sets(kernels.difference, self, other._beside(self))
 
     @cached_property
     def length_ps(self) -> int:
@@ -315,7 +315,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much is covered before each time; ascending times are fastest."""
-        times = _int64(times_ps)
+        times = _as_int64(times_ps)
         if _FEW * len(times) < len(self):
             return self._covered_before_few(times)
         covered = np.empty(len(times), np.int64)
@@ -328,7 +328,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much of each window is covered; windows may overlap."""
-        starts, ends = _int64(starts_ps), _int64(ends_ps)
+        starts, ends = _as_int64(starts_ps), _as_int64(ends_ps)
         if len(starts) != len(ends):
             raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
         if (ends < starts).any():
@@ -391,7 +391,7 @@ class Spans(Frozen, frozen=True, dict=True):
 _FEW: Final = 16
 
 
-def _int64(values: ArrayLike) -> NDArray[np.int64]:
+def _as_int64(values: ArrayLike) -> NDArray[np.int64]:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
@@ -401,20 +401,20 @@ def _checked(count: int) -> int:
     return count
 
 
-def _united(
+def _unite_events(
     starts: NDArray[np.int64], durs: NDArray[np.int64], begin: int, end: int
 ) -> Spans:
     out = np.empty((2, end - begin), np.int64)
-    return _trimmed(out, kernels.union_events(starts, durs, begin, end, out))
+    return _trim_output(out, kernels.union_events(starts, durs, begin, end, out))
 
 
-def _merged(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
+def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
     out = np.empty((2, len(a) + len(b)), np.int64)
     count = kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out)
-    return _trimmed(out, count)
+    return _trim_output(out, count)
 
 
-def _trimmed(out: NDArray[np.int64], count: int) -> Spans:
+def _trim_output(out: NDArray[np.int64], count: int) -> Spans:
     found = out[:, : _checked(count)]
     # A view of a nearly full array is free; a view of a nearly empty one would keep
     # all of its memory alive.

@@ -371,7 +371,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     Definition: docs/definitions/names-and-events.md#names-of-host-events.
     """
     ops = _op_names(event_types[["name", "op"]])
-    parsed = event_types.select(_flags(), _host_class())
+    parsed = event_types.select(_flags_expression(), _host_class())
     host_class = parsed["host_class"].to_numpy().copy()
     flags: NDArray[np.uint32] = parsed["flags"].to_numpy()
     plain_op = (
@@ -397,7 +397,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     )
     told = event_types.select(
         said=pl.col("annotation"),
-        runtime=_named(_RUNTIME_RANGE) | (pl.col("name") == ""),
+        runtime=_name_matches(_RUNTIME_RANGE) | (pl.col("name") == ""),
     )
     may_be = pl.Series(unknown) & ~told["runtime"]
     found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
@@ -422,7 +422,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
         .struct.rename_fields(["left", "right"])
         .alias("parts")
     ).unnest("parts")
-    parsed = split.select(_category(), *_op_texts())
+    parsed = split.select(_category_expression(), *_op_texts())
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
     # A name outside every vocabulary has no parts.
@@ -437,7 +437,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
 
 
 @cache
-def _category() -> pl.Expr:
+def _category_expression() -> pl.Expr:
     """Return the category of the first rule that matches; copies come before ops.
 
     The producer's word overrides the rules for ops: a type that it does not call an op
@@ -459,7 +459,7 @@ def _category() -> pl.Expr:
         (~pl.col("op"), OpCategory.UNKNOWN),
         (name.is_in(sorted(BOOKKEEPING)), OpCategory.UNKNOWN),
         (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
-        (_named(_TORCH_OP), OpCategory.TORCH),
+        (_name_matches(_TORCH_OP), OpCategory.TORCH),
         (pl.col("op") & ~has_colon, OpCategory.OTHER),
         (~has_colon | name.str.contains(_NOT_AN_OP), OpCategory.UNKNOWN),
         (left == "Iterator", OpCategory.DATASET),
@@ -479,7 +479,7 @@ def _category() -> pl.Expr:
     return _first_match(rules).alias("category")
 
 
-def _named(pattern: str) -> pl.Expr:
+def _name_matches(pattern: str) -> pl.Expr:
     """Return whether a name has a match."""
     return pl.col("name").str.contains(ascii_only(pattern))
 
@@ -498,7 +498,7 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
     """Return name and type of the op, meaningful where the category is an op's."""
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     eager = name.str.extract(_EAGER_OP)
-    whole = _named(_TORCH_OP)
+    whole = _name_matches(_TORCH_OP)
     dataset = left == "Iterator"
     derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
     given = pl.when(right == "").then(derived).otherwise(right)
@@ -523,18 +523,19 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
 
 @cache
 def _host_class() -> pl.Expr:
-    rules = [(_named(pattern), code) for code, pattern in _CLASS_RULES.items()]
+    rules = [(_name_matches(pattern), code) for code, pattern in _CLASS_RULES.items()]
     neither = ~pl.any_horizontal(pl.col("op", "annotation").cast(pl.Boolean))
     rules += [
-        (neither & _named(text), HostClass[name]) for name, text in SYSTEM_CALLS.items()
+        (neither & _name_matches(text), HostClass[name])
+        for name, text in SYSTEM_CALLS.items()
     ]
     return _first_match(rules).alias("host_class")
 
 
 @cache
-def _flags() -> pl.Expr:
+def _flags_expression() -> pl.Expr:
     bits = [
-        _named(pattern).cast(pl.UInt32) * int(flag)
+        _name_matches(pattern).cast(pl.UInt32) * int(flag)
         for flag, pattern in _FLAG_RULES.items()
     ]
     return pl.sum_horizontal(bits).cast(pl.UInt32).alias("flags")

@@ -9,9 +9,18 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.columns.dense_codes import Codes, combined
-from stepscope.derive.columns.stat_values import find_handle, rows_at, rows_with_key
-from stepscope.derive.costs.families import calls_only, cost_of, countable, weights_of
-from stepscope.derive.costs.operands import Part, from_lists, from_text
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    rows_with_key,
+    stats_at_rows,
+)
+from stepscope.derive.costs.families import (
+    calls_only,
+    execution_cost,
+    plausible_cost,
+    weight_sizes,
+)
+from stepscope.derive.costs.operands import Part, from_text, operands_from_lists
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
@@ -101,7 +110,7 @@ class _Recorded(Frozen, frozen=True):
         }
         equation = text.get(_EQUATION)
         if _SIZES in text:
-            return from_lists(
+            return operands_from_lists(
                 text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
             )
         return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
@@ -188,9 +197,9 @@ def execution_costs(
     variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
     recorded = 0
     if not isinstance(stats, Unavailable):
-        given = _recorded(trace, stats, found.event)
+        given = _collect_operands(trace, stats, found.event)
         recorded = len(given.rows)
-        told = _costs(given, found)
+        told = _distinct_costs(given, found)
         variables = told.variables
         part = np.zeros(count, np.int8)
         for column, target in (
@@ -230,7 +239,7 @@ def execution_costs(
     )
 
 
-def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
+def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     """Work out each distinct combination once."""
     types = found.ops["type"].fill_null("")
     number = types.rank("dense").to_numpy().astype(np.int32)
@@ -247,15 +256,15 @@ def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
         if operands is None:
             continue
         op_type = types[int(found.op[given.rows[first]])]
-        weight = weights_of(op_type, operands)
+        weight = weight_sizes(op_type, operands)
         if weight:
             weights[code] = variables.setdefault(weight, len(variables))
-        cost = cost_of(op_type, operands)
+        cost = execution_cost(op_type, operands)
         if cost is not None:
-            computed = countable(cost.flops)
+            computed = plausible_cost(cost.flops)
             if computed is not None:
                 flops[code], part[code] = computed, int(cost.part)
-            moved = countable(cost.accessed_bytes)
+            moved = plausible_cost(cost.accessed_bytes)
             if moved is not None:
                 accessed[code] = moved
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
@@ -278,7 +287,7 @@ def _charge_instructions(
         target[known] = values[row[known]]
 
 
-def _recorded(
+def _collect_operands(
     trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
 ) -> _Recorded:
     """Collect the operands of executions in one pass over the values."""
@@ -300,7 +309,7 @@ def _recorded(
     known = owner >= 0
     if not known.all():
         rows, owner = rows[known], owner[known]
-    values = rows_at(stats, rows, owner)
+    values = stats_at_rows(stats, rows, owner)
     columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)

@@ -155,7 +155,7 @@ class Activities(Frozen, frozen=True):
         return free
 
 
-def activities_of(
+def collect_activities(
     sampled: Sampled,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -212,7 +212,9 @@ def activities_of(
     )
 
 
-def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavailable:
+def sample_windows(
+    windows: Windows, *, most: int = MOST_WINDOWS
+) -> Sampled | Unavailable:
     """Choose the last windows of the longest run of typical ones."""
     if not windows.has_steps:
         return NO_STEPS

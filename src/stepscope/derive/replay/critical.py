@@ -18,7 +18,7 @@ from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.replay.replayed import NODE, BackWalk, replayed, window_paths
+from stepscope.derive.replay.replayed import NODE, BackWalk, replay_graph, window_paths
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -90,7 +90,7 @@ def critical_path(
     device_activity: pl.DataFrame | Unavailable,
 ) -> CriticalPath:
     """Find the critical path of every replayed window, at the recorded times."""
-    walk = BackWalk(step_graph, replayed(step_graph, slack="kept"))
+    walk = BackWalk(step_graph, replay_graph(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
     names = _Names(tracks, events, event_types, event_nesting, device_activity)
     chosen = step_graph.sampled
@@ -311,7 +311,7 @@ def path_owners(
     Where a thread was silent while a device worked, it is taken to have waited for
     that work.
     """
-    run = replayed(graph, edit, slack="dropped")
+    run = replay_graph(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps

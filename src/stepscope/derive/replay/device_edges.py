@@ -120,7 +120,7 @@ def event_edges(
     Args:
         tracks: The table, which says on which device a wait lies.
     """
-    target, source = _pairs(activities, stats, strings, tracks)
+    target, source = _event_pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]
     return Edges.of(
         EdgeKind.EVENT,
@@ -130,7 +130,7 @@ def event_edges(
     )
 
 
-def _pairs(
+def _event_pairs(
     activities: Activities,
     stats: pl.DataFrame,
     strings: Sequence[str],
@@ -161,15 +161,15 @@ def _pairs(
     device: NDArray[np.int64] = device_of_track[
         np.searchsorted(begin, events[known], side="right") - 1
     ]
-    target = _neighbour(activities, device, waiting, called, after=True)
-    source = _neighbour(activities, device, waited_for, recorded, after=False)
+    target = _neighbour_by_call(activities, device, waiting, called, after=True)
+    source = _neighbour_by_call(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)
     # A wait that was over before, or that clocks contradict, holds nothing back.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
     return target[both], source[both]
 
 
-def _neighbour(
+def _neighbour_by_call(
     activities: Activities,
     device: NDArray[np.int64],
     stream: NDArray[np.int64],

@@ -65,7 +65,7 @@ class Handovers(Frozen, frozen=True, eq=True):
     waits: Releases
 
 
-def handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
+def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
     """Find what let each thread go on; the program's thread is the first.
 
     Returns:
@@ -73,9 +73,9 @@ def handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]
         it go on; and what let them.
     """
     work = _Work.of(threads)
-    quiet = [_silences(threads, place) for place in range(len(threads))]
-    waits = _waits(threads, work, quiet)
-    starts = _starts(threads, work, quiet[0] if quiet else Spans.empty())
+    quiet = [_silent_spans(threads, place) for place in range(len(threads))]
+    waits = _thread_waits(threads, work, quiet)
+    starts = _work_starts(threads, work, quiet[0] if quiet else Spans.empty())
     # Take short pauses of a driving thread that nothing explains for its own work. It
     # is then on its way to its next op, as the program's thread would be.
     is_own = np.zeros(len(starts.thread), np.bool_)
@@ -158,7 +158,7 @@ class _Work(Frozen, frozen=True, eq=True):
 _LOOKED_BACK: Final = 8
 
 
-def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
+def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
     thread = np.concatenate(
         [
             np.empty(0, np.int64),
@@ -198,9 +198,11 @@ def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
     return Releases(thread, when, when.copy(), source, source_ps)
 
 
-def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Releases:
+def _thread_waits(
+    threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]
+) -> Releases:
     found = [
-        _released(work, place, one.for_thread, one.handed)
+        _explain_waits(work, place, one.for_thread, one.handed)
         for place, one in enumerate(threads)
     ]
     if threads and threads[0].is_program:
@@ -211,7 +213,7 @@ def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Re
         if not len(spans):
             continue
         handed = spans if threads[place].is_program else Spans.empty()
-        silent = _released(driving, place, spans, handed)
+        silent = _explain_waits(driving, place, spans, handed)
         # Silence that nothing ends is the thread's own work.
         ended = silent.source >= 0
         found.append(Releases(*(column[ended] for column in silent)))
@@ -221,7 +223,7 @@ def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Re
     return Releases(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
+def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
     """Explain where some waits of one thread end.
 
     Args:
@@ -261,7 +263,7 @@ def _handed_over(found: Releases, waiting: Spans) -> Releases:
 _PART: Final = 20
 
 
-def _silences(threads: Sequence[Thread], place: int) -> Spans:
+def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
     """Return where a thread says nothing while others work, perhaps for it.
 
     They do so where they are there for half of the time; within an op of the program

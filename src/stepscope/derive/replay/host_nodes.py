@@ -171,10 +171,10 @@ def host_nodes(
     inside[inside] = end[inside] <= pieces.end_ps[place[inside]]
     start, end = start[inside], end[inside]
     kind = np.full(len(start), NodeKind.HOST, np.uint8)
-    after = _starting(start, resumed)
-    after[~explained] = _starting(start, ended)[~explained]
+    after = _piece_at_begin(start, resumed)
+    after[~explained] = _piece_at_begin(start, ended)[~explained]
     kind[after[after >= 0]] = NodeKind.RESUMED
-    outside = _starting(start, began)
+    outside = _piece_at_begin(start, began)
     outside[explained] = _NONE
     kind[outside[outside >= 0]] = NodeKind.OUTSIDE
     return HostNodes(lines, kind, start, end, after, outside)
@@ -188,7 +188,9 @@ def _on_one_line(lines: Lines, parts: Sequence[tuple[int, Spans]]) -> Spans:
     return Spans(start, np.concatenate([nothing, *ends]))
 
 
-def _starting(start: NDArray[np.int64], key: NDArray[np.int64]) -> NDArray[np.int64]:
+def _piece_at_begin(
+    start: NDArray[np.int64], key: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the piece that begins with each moment, -1 for none."""
     if not len(start):
         return np.full(len(key), _NONE, np.int64)

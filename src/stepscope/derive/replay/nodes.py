@@ -198,7 +198,7 @@ class Graph(Frozen, frozen=True):
             raise ValueError("a node began before its edges allow")
 
 
-def linked(
+def link_edges(
     nodes: Nodes, edges: Edges
 ) -> tuple[Edges, NDArray[np.int64], NDArray[np.int32]]:
     """Sort edges by target and order the nodes.

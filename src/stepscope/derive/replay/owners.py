@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.claims import Edit, unchanged
+from stepscope.derive.replay.claims import Edit, unchanged_edit
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
-from stepscope.derive.replay.replayed import NODE, replayed, window_paths
+from stepscope.derive.replay.replayed import NODE, replay_graph, window_paths
 from stepscope.derive.step_time.host_time import OWNER_OF_CODE, HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
@@ -79,7 +79,7 @@ def without_owners(
     nodes, edges = graph.nodes, graph.edges
     less = np.zeros(graph.count, np.int64)
     host = nodes.kind != NodeKind.DEVICE
-    work = list(_work(graph, owners, device_sets, tracks, place=place))
+    work = list(_work_by_owner(graph, owners, device_sets, tracks, place=place))
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         mine = np.flatnonzero(host & (nodes.track == track))
@@ -102,11 +102,11 @@ def without_owners(
         lag,
         edges.from_start,
         np.minimum(graph.slack_ps, held),
-        unchanged(graph).comes & ~_made(graph, host_classes, owners),
+        unchanged_edit(graph).comes & ~_arrivals_by_owners(graph, host_classes, owners),
     )
 
 
-def _made(
+def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> NDArray[np.bool_]:
     """Return before which nodes something came that some owners stand for."""
@@ -196,7 +196,7 @@ class Silences:
 
 def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
     """Return the share of silence in the critical path after a claim."""
-    run = replayed(graph, edit, slack="dropped")
+    run = replay_graph(graph, edit, slack="dropped")
     silent = whole = 0
     for path in window_paths(graph, run):
         whole += int((path.end_ps - path.start_ps).sum())
@@ -223,7 +223,7 @@ def _work_of_thread(
     return Spans.union_of(own), Spans.union_of(other)
 
 
-def _work(
+def _work_by_owner(
     graph: Graph,
     owners: Collection[str],
     device_sets: DeviceSets | Unavailable,

@@ -158,7 +158,7 @@ class BackWalk:
         self, last: int, first_ps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the nodes of a path, what led to each, and whether it ran within."""
-        node, from_start = _deciding(self._graph, self._run, last)
+        node, from_start = _deciding_node(self._graph, self._run, last)
         start, before = self._start, self._before
         found = []
         while node >= 0:
@@ -228,8 +228,8 @@ class Identity(Frozen, frozen=True):
 
 def replay_check(*, step_graph: Graph) -> Identity:
     """Replay the windows without a change and compare."""
-    run = replayed(step_graph, slack="dropped")
-    recorded = bounds_of(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
+    run = replay_graph(step_graph, slack="dropped")
+    recorded = reached_bounds(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
     chosen = step_graph.sampled
     reached = (run.bounds_ps > NEVER) & (recorded > NEVER)
     # A bound that nothing of the graph marks is one where nothing can have moved.
@@ -249,7 +249,7 @@ def replay_check(*, step_graph: Graph) -> Identity:
     )
 
 
-def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
+def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
     """Let every node begin as soon as its edges allow.
 
     Args:
@@ -289,10 +289,10 @@ def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replaye
             via,
         )
     )
-    return Replayed(start, dur, via, bounds_of(graph, start, start + dur))
+    return Replayed(start, dur, via, reached_bounds(graph, start, start + dur))
 
 
-def bounds_of(
+def reached_bounds(
     graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return when each bound of the windows is reached."""
@@ -305,7 +305,7 @@ def bounds_of(
     return np.maximum.accumulate(found[:-1])
 
 
-def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
+def _deciding_node(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
     """Return the node that a bound was reached with, and whether its begin is meant."""
     when = int(run.bounds_ps[bound])
     node = int(graph.boundary[bound])
@@ -348,8 +348,8 @@ def gain_of(graph: Graph, edit: Edit) -> Gain:
     most = max(period - floor, 0.0)
     found, by_window = [], []
     for slack in SLACKS:
-        before = replayed(graph, slack=slack).bounds_ps
-        after = replayed(graph, edit, slack=slack)
+        before = replay_graph(graph, slack=slack).bounds_ps
+        after = replay_graph(graph, edit, slack=slack)
         found.append(float(before[-1] - after.bounds_ps[-1]) / chosen.count)
         by_window.append(np.diff(before) - np.diff(after.bounds_ps))
     low, high = sorted(min(max(it, 0.0), most) for it in found)

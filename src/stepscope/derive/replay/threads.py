@@ -68,7 +68,7 @@ class Thread(Frozen, frozen=True):
     moments: NDArray[np.int64]
 
 
-def threads_of(
+def find_threads(
     sampled: Sampled,
     tracks: pl.DataFrame,
     events: pl.DataFrame,

@@ -87,7 +87,7 @@ def device_sets(
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
         unknown = _not_recorded(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
-        found.append(_one(number, orders, unknown))
+        found.append(_charge_device(number, orders, unknown))
     if len(found) == 1:
         return DeviceSets(tuple(found), msgspec.structs.replace(found[0], device=-1))
     unknown = {name: why for device in found for name, why in device.unknown.items()}
@@ -96,7 +96,7 @@ def device_sets(
         for name in BUSY_OWNERS
         if name not in unknown
     }
-    return DeviceSets(tuple(found), _one(-1, orders, unknown))
+    return DeviceSets(tuple(found), _charge_device(-1, orders, unknown))
 
 
 #: Only tracers of streams see copies between host and device.
@@ -170,7 +170,7 @@ def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.ui
     return order
 
 
-def _one(
+def _charge_device(
     device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
 ) -> OneDevice:
     charged = {}

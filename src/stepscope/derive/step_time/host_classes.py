@@ -111,7 +111,7 @@ class HostClasses(Frozen, frozen=True):
         """When step threads launch device work; Unavailable where that is unknown."""
         if self.launch_unknown is not None:
             return self.launch_unknown
-        return _driven(self.by_thread, self.threads, [HostCode.LAUNCHING])
+        return _driven_spans(self.by_thread, self.threads, [HostCode.LAUNCHING])
 
     def has(self, track: int, code: HostCode) -> bool:
         """Return whether a thread may have a code at some time."""
@@ -207,14 +207,14 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    found = _collected(code, sets, threads, launching, rows)
+    found = _collect_classes(code, sets, threads, launching, rows)
     if isinstance(found.host_compute, Unavailable):
         return found
     work = found.host_compute | handed if len(handed) else found.host_compute
     return msgspec.structs.replace(found, host_compute=work, computing=computing)
 
 
-def _collected(
+def _collect_classes(
     code: NDArray[np.uint8],
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
@@ -224,7 +224,7 @@ def _collected(
     unknown = launching.why_not
 
     def driven(codes: Collection[HostCode]) -> Spans:
-        return _driven(sets, threads, codes)
+        return _driven_spans(sets, threads, codes)
 
     def known(*codes: HostCode) -> Spans | Unavailable:
         """Return when step threads have the codes, unless some may have been missed.
@@ -265,7 +265,7 @@ def _collected(
     )
 
 
-def _driven(
+def _driven_spans(
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     codes: Collection[HostCode],

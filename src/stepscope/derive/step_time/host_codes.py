@@ -233,7 +233,7 @@ class HostEvents(Frozen, frozen=True):
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
         recorded = set(names)
-        roots = [not _ancestors(name) & recorded for name in names]
+        roots = [not _enclosing_names(name) & recorded for name in names]
         of_type[types[np.array(roots, np.bool_)]] = HostCode.ITERATOR
         code = by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
@@ -399,6 +399,6 @@ class HostEvents(Frozen, frozen=True):
         code[made] = of_type[types[made]]
 
 
-def _ancestors(name: str) -> set[str]:
+def _enclosing_names(name: str) -> set[str]:
     parts = name.split("::")
     return {"::".join(parts[:count]) for count in range(2, len(parts))}

@@ -86,11 +86,11 @@ class Surroundings(Frozen, frozen=True, eq=True):
         told = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
         start = rows.start_ps[told]
         end = start + rows.dur_ps[told]
-        outer = _outermost(start, end)
+        outer = _outermost_places(start, end)
         marking = marks[types[told]]
         ranges, others = np.flatnonzero(marking), np.flatnonzero(~marking)
-        ranges = ranges[_outermost(start[ranges], end[ranges])]
-        others = others[_outermost(start[others], end[others])]
+        ranges = ranges[_outermost_places(start[ranges], end[ranges])]
+        others = others[_outermost_places(start[others], end[others])]
         writing = np.flatnonzero(code[mine] == HostCode.OUTPUT) + mine.start
         begun = rows.start_ps[writing]
         # Wrappers around an op begin before it and say the same: the last one counts.
@@ -186,7 +186,7 @@ def told_around(
     return ", ".join(told) or None
 
 
-def _outermost(
+def _outermost_places(
     start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.intp]:
     """Return the places that no earlier row contains; rows ascend by start."""

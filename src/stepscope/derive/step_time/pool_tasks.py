@@ -128,7 +128,7 @@ def pool_tasks(
     is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
     consumed = rows_with_key(stats, "event", find_handle(strings, StatKey.CONSUMER))
     is_start = kinds.has(EventFlag.POOL_START)[types[consumed.owner]]
-    record_of = _joined(
+    record_of = _rows_by_id(
         ids=produced.value[is_record],
         rows=produced.owner[is_record],
         wanted=consumed.value[is_start],
@@ -147,7 +147,7 @@ def pool_tasks(
         np.minimum(handed, time_ps[starts]),
         np.zeros(len(starts), np.uint8),
     )
-    _spread(tasks, record, tracks, time_ps, codes=code, parent=nesting.parent)
+    _spread_codes(tasks, record, tracks, time_ps, codes=code, parent=nesting.parent)
     return tasks
 
 
@@ -172,7 +172,7 @@ def until_first_task(
     return Spans.from_events(begins, time_ps[first[inside]] - begins)
 
 
-def _joined(
+def _rows_by_id(
     *, ids: NDArray[np.int64], rows: NDArray[np.int32], wanted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the row of each wanted id, -1 for none."""
@@ -193,7 +193,7 @@ def _joined(
     return found
 
 
-def _spread(
+def _spread_codes(
     tasks: PoolTasks,
     record: NDArray[np.int64],
     tracks: NDArray[np.int32],

@@ -109,13 +109,13 @@ def step_threads(
         known = step_row >= 0
         window_of[step_row[known]] = np.flatnonzero(known)
         marked = found[EVIDENCE.index("marker")]
-        _mark(marked, handles(steps.rows, "track"), window_of)
+        _mark_driven(marked, handles(steps.rows, "track"), window_of)
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launch = correlation.launch_of_activity
             if not isinstance(activity_steps, Unavailable):
                 hit = (launch >= 0) & (activity_steps >= 0)
                 at = window_of[activity_steps[hit]]
-                _mark(launched, tracks_of[launch[hit]], at)
+                _mark_driven(launched, tracks_of[launch[hit]], at)
         if groups is not None:
             # The row of steps per stored group, -1 for none; the last entry is none.
             largest = int(groups.groups.max(initial=-1))
@@ -125,11 +125,11 @@ def step_threads(
             step_of[group[has_group]] = np.flatnonzero(has_group)
             step = step_of[groups.groups]
             at = np.where(step >= 0, window_of[step], -1)
-            _mark(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
+            _mark_driven(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
     return StepThreads(found, ints(windows, "start_ps"), ints(windows, "end_ps"))
 
 
-def _mark(
+def _mark_driven(
     found: NDArray[np.bool_], track: NDArray[np.int32], window: NDArray[np.int32]
 ) -> None:
     known = (track >= 0) & (window >= 0)

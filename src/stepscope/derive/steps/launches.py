@@ -64,7 +64,7 @@ def host_launches(
     event = picked(of_type, event_kinds.has(PROGRAM_CALLS))
     event = event[program_threads(tracks)[of_track[event]]]
     captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
-    inside = _inside(events, event, captured)
+    inside = _begins_inside(events, event, captured)
     # The calls of modules that lie in no other module of their thread.
     type_of, track_of = handles(events, "type"), handles(events, "track")
     call = picked(type_of, event_kinds.has(EventFlag.MODULE_CALL))
@@ -78,7 +78,7 @@ def host_launches(
         )
     ]
     models: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
-    return _repeated(events, np.union1d(event[~inside], models))
+    return _repeated_launches(events, np.union1d(event[~inside], models))
 
 
 def program_runs(
@@ -133,7 +133,7 @@ def module_launches(
             continue
         what = f"programs of {tracks['name'][line]} of device {tracks['device'][line]}"
         sequence = sequence_of_events(what, events, event, on_device=True)
-        found.append((sequence, _repeated(events, event)))
+        found.append((sequence, _repeated_launches(events, event)))
     return found
 
 
@@ -145,7 +145,7 @@ def is_outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np
     return outer
 
 
-def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
+def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
     if not len(event):
         return []
     track, of_type = (handles(events, name)[event] for name in ("track", "type"))
@@ -167,7 +167,7 @@ def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
 
 
-def _inside(
+def _begins_inside(
     events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return which events begin within one of the outer events of their own thread."""

@@ -117,7 +117,7 @@ def numbered_events(
         level, has_level = numbers_of(own_root, event, root_key)
     event, number = event[present], number[present]
     level, has_level = level[present], has_level[present]
-    marks = _marks(events, event, number)
+    marks = _build_marks(events, event, number)
     level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
     on_host = _is_thread(tracks)[marks.track]
     root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
@@ -150,7 +150,7 @@ def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
     if not len(marks):
         return marks
     ordered = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
-    size, falls, run = _falls(ordered)
+    size, falls, run = _count_falls(ordered)
     names = event_types["name"].gather(ordered.type)
     sure = (names == _SURE_WITHOUT_ROOT).to_numpy()
     return ordered.only(sure | ((size >= 2) & (falls == 0))[run])
@@ -171,7 +171,7 @@ def numbered_ranges(
     of_type = handles(events, "type")
     event = picked(of_type, named).astype(np.int32)
     number = filled(parts["number"], 0)[of_type[event]]
-    marks = _marks(events, event, number)
+    marks = _build_marks(events, event, number)
     keep = _is_thread(tracks)[marks.track]
     marks = marks.only(keep)
     if not len(marks):
@@ -181,7 +181,7 @@ def numbered_ranges(
     )
     marks = msgspec.structs.replace(marks, name=text.astype(np.int32))
     marks = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
-    size, falls, run = _falls(marks)
+    size, falls, run = _count_falls(marks)
     steps = [text.startswith("ProfilerStep") for text in texts.tolist()]
     sure = np.array(steps, bool)[marks.name]
     return marks.only(((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run]))
@@ -200,7 +200,7 @@ def _shared_level(
     return np.where(owners[at] == types, level[at], 0)
 
 
-def _marks(
+def _build_marks(
     events: pl.DataFrame, event: NDArray[np.int32], number: NDArray[np.int64]
 ) -> Marks:
     start = ints(events, "start_ps")[event]
@@ -223,7 +223,7 @@ def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     return thread
 
 
-def _falls(
+def _count_falls(
     marks: Marks,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the size of each run of one name on one thread, and how often it falls.
@@ -313,7 +313,7 @@ def _one_per_step(marks: Marks) -> Marks:
     if not len(marks):
         return marks
     chosen = [
-        _outermost(marks.only(np.flatnonzero(marks.track == track)))
+        _outermost_marks(marks.only(np.flatnonzero(marks.track == track)))
         for track in np.unique(marks.track)
     ]
     kept = marks.only(np.flatnonzero(np.isin(marks.event, np.concatenate(chosen))))
@@ -328,7 +328,7 @@ def _one_per_step(marks: Marks) -> Marks:
     return kept.only(~repeated)
 
 
-def _outermost(marks: Marks) -> NDArray[np.int32]:
+def _outermost_marks(marks: Marks) -> NDArray[np.int32]:
     marks = marks.only(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)
@@ -376,7 +376,7 @@ def _step_rows(
     if known.null_count() < len(known):
         batches = known
     else:
-        batches = pl.Series([_grown_by(marks)] * len(marks), dtype=pl.Int64)
+        batches = pl.Series([_batches_per_step(marks)] * len(marks), dtype=pl.Int64)
     return pl.DataFrame(
         {
             "step": number,
@@ -395,7 +395,7 @@ def _step_rows(
     )
 
 
-def _grown_by(marks: Marks) -> int | None:
+def _batches_per_step(marks: Marks) -> int | None:
     """Return the constant difference of the step numbers, which is batches per step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:

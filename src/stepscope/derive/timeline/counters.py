@@ -82,12 +82,12 @@ def counter_curves(
             )
     if not isinstance(stats, Unavailable):
         by_type = _Samples(events, event_types)
-        filled = _numbers(trace, stats, StatKey.BUFFERED_ELEMENTS)
+        filled = _event_numbers(trace, stats, StatKey.BUFFERED_ELEMENTS)
         for name, time_ps, value in by_type.curves(filled):
             found.append(
                 CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
             )
-        counted = _numbers(trace, stats, StatKey.COUNTER_VALUE)
+        counted = _event_numbers(trace, stats, StatKey.COUNTER_VALUE)
         # Which events lie on tracks of counters.
         on_counter = np.zeros(len(counted.owner), np.bool_)
         counters = tracks.filter(pl.col("kind") == "counters")
@@ -128,6 +128,6 @@ class _Samples:
         return found
 
 
-def _numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:
+def _event_numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:
     rows = rows_with_key(stats, "event", find_handle(trace.strings, key))
     return rows.only(np.isin(rows.kind, (INT, UINT, DOUBLE)))

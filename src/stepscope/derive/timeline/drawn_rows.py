@@ -25,7 +25,7 @@ from stepscope.derive.timeline.op_spans import (
 from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
 from stepscope.derive.timeline.tracks import (
     Lane,
-    lay,
+    lay_spans,
     recorded_rows,
     sections_and_tracks,
 )
@@ -247,7 +247,7 @@ def trace_timeline(
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
-    visibility = _visibility(event_kinds)
+    visibility = _type_visibility(event_kinds)
     apart = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
@@ -256,7 +256,7 @@ def trace_timeline(
         tracks, events, event_nesting, apart=apart, undrawn=visibility != DRAWN
     )
     sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
-    placed = _placed(arranged, tracks, lines, rows)
+    placed = _place_tracks(arranged, tracks, lines, rows)
     shown, full = names.texts()
     drawn = np.zeros(len(shown) - len(event_types), np.uint8)
     return TraceTimeline(
@@ -268,13 +268,13 @@ def trace_timeline(
         names=shown,
         full_names=full,
         visibility=np.concatenate((visibility, drawn)),
-        flows=_flows(correlation),
+        flows=_launch_flows(correlation),
         launch_stats=_launch_stats(placed, sections, launched.totals),
         apart=apart.astype(np.int32),
     )
 
 
-def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
+def _type_visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
     """Return by event type whether it is drawn: a recorder's bookkeeping is not."""
     folded = event_kinds.has(EventFlag.THREADPOOL)
     hidden = event_kinds.has(
@@ -283,7 +283,7 @@ def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
     return np.where(hidden, HIDDEN, np.where(folded, FOLDED, DRAWN)).astype(np.uint8)
 
 
-def _flows(correlation: Correlation | Unavailable) -> Flows:
+def _launch_flows(correlation: Correlation | Unavailable) -> Flows:
     if isinstance(correlation, Unavailable):
         nothing = np.empty(0, np.int32)
         return Flows(nothing, nothing, np.empty(0, np.int64))
@@ -307,7 +307,7 @@ class _Placed(Frozen, frozen=True):
     lines: tuple[LaidLine, ...]
 
 
-def _placed(
+def _place_tracks(
     arranged: pl.DataFrame,
     tracks: pl.DataFrame,
     lines: Sequence[DerivedLine],
@@ -325,7 +325,7 @@ def _placed(
             ranges.append((int(begins[source]), int(ends[source])))
             continue
         spans = lines[line].spans
-        row, found = lay(spans.start_ps, spans.dur_ps)
+        row, found = lay_spans(spans.start_ps, spans.dur_ps)
         lanes.append(found)
         laid.append(LaidLine(spans, row))
         ranges.append((at, at + len(row)))
@@ -333,10 +333,13 @@ def _placed(
     with_ranges = arranged.drop("line").with_columns(
         pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
         pl.Series("end", [end for _, end in ranges], pl.Int64),
-        pl.Series("rows", [_rows(each) for each in lanes], pl.Int32),
+        pl.Series("rows", [_count_rows(each) for each in lanes], pl.Int32),
         pl.Series(
             "drawn_rows",
-            [_rows([it for it in each if it.kind != "undrawn"]) for each in lanes],
+            [
+                _count_rows([it for it in each if it.kind != "undrawn"])
+                for each in lanes
+            ],
             pl.Int32,
         ),
     )
@@ -355,7 +358,7 @@ def _placed(
     )
 
 
-def _rows(lanes: Sequence[Lane]) -> int:
+def _count_rows(lanes: Sequence[Lane]) -> int:
     return max((lane.first_row + lane.rows for lane in lanes), default=0)
 
 

@@ -270,7 +270,7 @@ def index_lanes(
     placed = kernels.count_lanes(lane, count)
     if placed < 0:
         raise ValueError(f"a span has a lane beyond the {lanes} there are")
-    edges, blocks = _sums(count), _sums(-(-count // kernels.BLOCK))
+    edges, blocks = _zero_sums(count), _zero_sums(-(-count // kernels.BLOCK))
     rows = np.empty(placed, np.int32)
     timing_ps = np.empty((blocks[-1], 3), np.int64)
     longest = np.empty(blocks[-1], np.int32)
@@ -290,14 +290,14 @@ def index_lanes(
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
     index = LaneIndex(
         *(starts, durs, rows, timing_ps, longest, edges, blocks, first_item),
-        busy_before=None if busy_ps is None else _sums(busy_ps[rows]),
+        busy_before=None if busy_ps is None else _zero_sums(busy_ps[rows]),
     )
     if placed < many_spans:
         return index
-    return msgspec.structs.replace(index, coarse=_coarse(index, lane))
+    return msgspec.structs.replace(index, coarse=_coarse_slices(index, lane))
 
 
-def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
+def _coarse_slices(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
     lanes, spans = len(index.edges) - 1, len(index.rows)
     filled = np.flatnonzero(np.diff(index.edges))
     first = int(
@@ -314,7 +314,7 @@ def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
     if level > COARSEST:
         return None
     buckets = ((last - first) >> level) + 2
-    parts = _sums(np.minimum(np.diff(index.edges), 2 * buckets))
+    parts = _zero_sums(np.minimum(np.diff(index.edges), 2 * buckets))
     filled = np.empty(lanes, np.int64)
     places, times = (
         np.empty((parts[-1], 2), np.int32),
@@ -329,5 +329,5 @@ def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
     return CoarseSlices(level, parts, filled, places, times)
 
 
-def _sums(count: NDArray[np.int64]) -> NDArray[np.int64]:
+def _zero_sums(count: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(count)))

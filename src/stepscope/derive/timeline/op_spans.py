@@ -131,7 +131,7 @@ def op_lines_of_devices(
     already say what they are.
     """
     chosen = computing_rows(device_activity)
-    places = _places(device_activity, chosen)
+    places = _place_by_stream(device_activity, chosen)
     track, device = (handles(device_activity, name) for name in ("track", "device"))
     instruction, texts = dense_texts(
         np.where(chosen, handles(device_activity, "hlo_op"), np.int32(-1)), strings
@@ -148,7 +148,7 @@ def op_lines_of_devices(
         stored.filter(pl.col("derived") == "xla_modules")["device"].to_list()
     )
     lines: list[DerivedLine] = []
-    for row, part in _stretches(track):
+    for row, part in _track_ranges(track):
         some = chosen[part]
         if not some.any():
             continue
@@ -207,7 +207,7 @@ def op_lines_of_threads(
         step = found.astype(np.int32)
     track = handles(events, "track")[event]
     lines: list[DerivedLine] = []
-    for row, part in _stretches(track):
+    for row, part in _track_ranges(track):
         pieces = Pieces(
             start_ps[part], end_ps[part], step[part], event[part], op[part], op[part]
         )
@@ -215,7 +215,7 @@ def op_lines_of_threads(
     return lines
 
 
-def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
+def _track_ranges(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
     ends = [*edges.tolist(), len(track)]
@@ -233,7 +233,7 @@ def computing_rows(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
     return found
 
 
-def _places(
+def _place_by_stream(
     device_activity: pl.DataFrame, computes: NDArray[np.bool_]
 ) -> dict[int, int]:
     device, track = (handles(device_activity, name) for name in ("device", "track"))
@@ -291,8 +291,8 @@ def paths_of_ops(
         found["source"].append([] if source is None else [(source, None)])
     nested = ([(each, None) for each in text.split("::")] for text in instructions)
     return OpPaths(
-        {view: _numbered(paths, names) for view, paths in found.items()},
-        _numbered(list(nested), names),
+        {view: _number_names(paths, names) for view, paths in found.items()},
+        _number_names(list(nested), names),
     )
 
 
@@ -318,7 +318,7 @@ def op_lines(
     def line(
         view: str, within: NDArray[np.uint8], changes: NDArray[np.uint8]
     ) -> tuple[LineSpans, NDArray[np.uint8]]:
-        return _spans(
+        return _line_spans(
             pieces,
             pieces.op,
             paths.of_op[view],
@@ -330,7 +330,7 @@ def op_lines(
     # The end of a module closes all below it; the end of a scope closes its op.
     spans: dict[str, LineSpans] = {}
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
-    spans["xla_ops"], _ = _spans(
+    spans["xla_ops"], _ = _line_spans(
         pieces,
         pieces.instruction,
         paths.of_instruction,
@@ -350,7 +350,7 @@ def op_lines(
     ]
 
 
-def _spans(
+def _line_spans(
     pieces: Pieces,
     code: NDArray[np.int32],
     paths: _Paths,
@@ -398,7 +398,7 @@ def _spans(
     return found if ordered else found.ordered(), happened
 
 
-def _numbered(
+def _number_names(
     paths: Sequence[Sequence[tuple[str, str | None]]], names: Names
 ) -> _Paths:
     depth = max((len(path) for path in paths), default=0)

@@ -88,9 +88,9 @@ def sections_and_tracks(
     Args:
         streams: Row of `tracks` → its place among the streams of its device.
     """
-    sections = _sections(tracks, devices)
-    recorded = _recorded(tracks, sections, lines)
-    derived = _derived(tracks, sections, lines, streams)
+    sections = _arrange_sections(tracks, devices)
+    recorded = _recorded_tracks(tracks, sections, lines)
+    derived = _derived_tracks(tracks, sections, lines, streams)
     arranged = (
         pl.concat((recorded, derived), how="diagonal_relaxed")
         .sort(
@@ -113,7 +113,7 @@ def sections_and_tracks(
     )
 
 
-def _sections(
+def _arrange_sections(
     tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
     first = tracks.with_row_index("row")
@@ -169,7 +169,7 @@ def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
     return [row for row, it in read.items() if it and it.kind in lines]
 
 
-def _recorded(
+def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
     """Return recorded tracks with events; stored lines also derived come last."""
@@ -229,7 +229,7 @@ def _recorded(
     )
 
 
-def _derived(
+def _derived_tracks(
     tracks: pl.DataFrame,
     sections: pl.DataFrame,
     lines: Sequence[DerivedLine],
@@ -317,7 +317,7 @@ class TrackRows(Frozen, frozen=True):
     lanes: tuple[tuple[Lane, ...], ...]
 
 
-def lay(
+def lay_spans(
     start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
@@ -426,7 +426,7 @@ def _lay_chosen(
     further = "overlap" if kind == "main" else kind
     if not nested:
         some = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
-        count = _spread(start_ps, dur_ps, some, row)
+        count = _spread_lanes(start_ps, dur_ps, some, row)
         kinds = [kind, *[further] * (count - 1)]
         return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
     # Write the depths of the chosen spans.
@@ -443,13 +443,13 @@ def _lay_chosen(
     apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
     lanes = [Lane(0, depths, kind)]
     if len(apart):
-        count = _spread(start_ps, dur_ps, apart, row)
+        count = _spread_lanes(start_ps, dur_ps, apart, row)
         row[apart] += depths
         lanes += [Lane(depths + at, 1, further) for at in range(count)]
     return tuple(lanes)
 
 
-def _spread(
+def _spread_lanes(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     some: NDArray[np.int64],
