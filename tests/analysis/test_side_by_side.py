@@ -162,7 +162,7 @@ def test_facts_declare_the_tables_that_they_ask_for(
 ) -> None:
     """What is not declared would be built while other derivations wait for it."""
     profile = stepscope.open(gpu_file)
-    computed, table = ProfileData._compute, TraceData.table
+    computed, table = ProfileData._compute_value, TraceData.table
     asked: dict[str, set[str]] = {}
     running: list[str] = []
 

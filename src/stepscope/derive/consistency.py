@@ -57,7 +57,7 @@ def consistency(
     """Return notes with the columns of `quality`, to be shown beside them."""
     notes: list[QualityNote] = []
     if not isinstance(unrecorded_devices, Unavailable):
-        notes += unrecorded_devices.notes()
+        notes += unrecorded_devices.quality_notes()
     if not isinstance(event_nesting, Unavailable) and event_nesting.overhangs.any():
         overhangs = event_nesting.overhangs
         late = QualityNote(
@@ -87,7 +87,6 @@ def _step_notes(
     windows: Windows | Unavailable,
     between: InputBetweenSteps | Unavailable | None,
 ) -> Iterator[QualityNote]:
-    """Yield what is doubtful about the steps and what lies in them."""
     if not isinstance(steps, Unavailable):
         if steps.inferred:
             yield QualityNote(

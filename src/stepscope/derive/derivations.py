@@ -235,7 +235,6 @@ def read_signature(function: Callable[..., object]) -> Derivation:
 
 @cache
 def _names_unavailable(annotation: str) -> bool:
-    """Return whether an unevaluated union has the member `Unavailable`."""
     if "Unavailable" not in annotation:
         return False
     members = [ast.parse(annotation, mode="eval").body]

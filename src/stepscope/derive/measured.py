@@ -51,10 +51,8 @@ class NameForms(NamedTuple):
     """One name, from all of it to its last word.
 
     Attributes:
-        whole: The name with single spaces.
         signature: The function with its template arguments; no namespaces, no result
             and no parameters.
-        base: The function's own name.
     """
 
     whole: str
@@ -145,7 +143,9 @@ class _Recorded:
                 of_shape = self._by.setdefault((kind, text), {})
                 of_shape.setdefault(shape, []).append(class_)
 
-    def candidates(self, name: str, shape: tuple[object, ...]) -> _Candidates | None:
+    def find_candidates(
+        self, name: str, shape: tuple[object, ...]
+    ) -> _Candidates | None:
         """Return the classes that the most exact form of a name finds."""
         forms = name_forms(name)
         unknown = (None,) * len(_SHAPE)
@@ -177,7 +177,7 @@ def measured_kernels(
     grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
     # As many as there are distinct launches, each looked up once.
     for name, *shape, rows in grouped.iter_rows():
-        found = recorded.candidates(name, tuple(shape))
+        found = recorded.find_candidates(name, tuple(shape))
         if found is None:
             lost += rows
         else:
@@ -350,7 +350,6 @@ def name_forms(name: str) -> NameForms:
 
 
 def _places_outside_templates(name: str) -> list[int]:
-    """Return the places of the letters that no template arguments enclose."""
     places, depth = [], 0
     for at, letter in enumerate(name):
         if letter == "<":

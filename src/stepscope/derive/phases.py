@@ -112,11 +112,11 @@ class HostPhases(Frozen, frozen=True):
     loose: NDArray[np.uint8]
     ops: NDArray[np.uint8]
 
-    def of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
+    def phases_of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
         """Return the phase of each execution of an op."""
-        return self.refined(host_ops.event, self.ops[host_ops.op])
+        return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
-    def refined(
+    def refine_phases(
         self, event: NDArray[np.integer], named: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         """Return the phases of work whose own names give evidence too.
@@ -180,7 +180,7 @@ def phases(
         if not isinstance(correlation, Unavailable):
             called_in = handles(correlation.launches, "event")
             event = by_row(called_in, correlation.launch_of_activity, none=-1)
-            phase = host_phases.refined(event, phase)
+            phase = host_phases.refine_phases(event, phase)
         shown = {one.device for one in account.devices}
         return _on_devices(windows, device_activity, phase, shown)
     if (
@@ -190,7 +190,7 @@ def phases(
         return device_activity
     if isinstance(host_classes.host_compute, Unavailable):
         return host_classes.host_compute
-    phase = host_phases.of_ops(host_op_events)
+    phase = host_phases.phases_of_ops(host_op_events)
     sets = _host_sets(
         tracks, events, host_classes, host_op_events, phase, within=host_phases.firm
     )
@@ -268,8 +268,8 @@ def _host_sets(
     sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
     return {
         name: Spans.union_of(
-            sets[track][number + 1] & host.threads.when(track)
-            for track in host.threads.tracks()
+            sets[track][number + 1] & host.threads.driven_spans(track)
+            for track in host.threads.driving_tracks()
             if number + 1 in sets.get(track, {})
         )
         for number, name in enumerate(PHASES)
@@ -336,7 +336,6 @@ def host_phases(
 
 
 def _phase_labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the phases as labels, -1 for the unknown phase."""
     return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
 
 
@@ -387,7 +386,6 @@ def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
 def _first_phase(
     frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]
 ) -> NDArray[np.uint8]:
-    """Return by row the phase of the first rule that holds, else the unknown one."""
     code = pl.coalesce(
         *(
             pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))

@@ -72,9 +72,6 @@ class ProfileData:
 
     Derivations are computed on first use and kept; a value never depends on which ones
     were computed before.
-
-    Attributes:
-        traces: Host → its trace.
     """
 
     def __init__(self, run: str, traces: Mapping[str, TraceData]) -> None:
@@ -103,14 +100,14 @@ class ProfileData:
         Args:
             wanted: A function of `DERIVATIONS`.
         """
-        value = self._derived(self.trace(host), _value_name(wanted))
+        value = self._derived_value(self.trace(host), _value_name(wanted))
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
 
     def of_run(self, wanted: RunDerivation[_Value]) -> _Value:
         """Return the value of a derivation of the whole run."""
         key = wanted, self.hosts
-        return cast("_Value", self._kept.get(key, lambda: self._gathered(wanted)))
+        return cast("_Value", self._kept.get(key, lambda: self._gathered_value(wanted)))
 
     def kept(self, compute: Callable[[Self, *_Of], _Value], *of: *_Of) -> _Value:
         """Return what several tools work out from derivations, computed once.
@@ -157,7 +154,7 @@ class ProfileData:
         names += [name for of_hosts, _ in waiting.values() for name in of_hosts]
         tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:
-            missing = self._missing(trace.host, names)
+            missing = self._missing_values(trace.host, names)
             # The tables of a trace are built one after the other.
             tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
             for table, sooner in pairwise(tables[::-1]):
@@ -175,7 +172,7 @@ class ProfileData:
                 self.of_run(task)
             else:
                 host, name = task
-                self._input(self.trace(host), name)
+                self._input_value(self.trace(host), name)
 
         holding_lock = [
             it for it in tasks if not isinstance(it, tuple) or it[1] in FACTS
@@ -195,21 +192,25 @@ class ProfileData:
         }
         return type(self)(self.run, traces)
 
-    def _derived(self, trace: TraceData, name: str) -> object:
+    def _derived_value(self, trace: TraceData, name: str) -> object:
         found = host_derivation(name)
-        return self._kept.get((trace.host, name), lambda: self._compute(trace, found))
+        return self._kept.get(
+            (trace.host, name), lambda: self._compute_value(trace, found)
+        )
 
-    def _gathered(self, wanted: RunDerivation[Any]) -> object:
-        """Return the value of the run, from those of its hosts."""
+    def _gathered_value(self, wanted: RunDerivation[Any]) -> object:
         found = read_signature(wanted.function)
         traces = self.traces.items()
         if wanted.gather is not None and wanted.name in FACTS:
             return wanted.gather(
-                {host: self._derived(trace, wanted.name) for host, trace in traces}
+                {
+                    host: self._derived_value(trace, wanted.name)
+                    for host, trace in traces
+                }
             )
         if wanted.gather is not None:
             return wanted.gather(
-                {host: self._compute(trace, found) for host, trace in traces}
+                {host: self._compute_value(trace, found) for host, trace in traces}
             )
         arguments: dict[str, object] = {}
         for name, may_be_absent in found.inputs.items():
@@ -225,27 +226,29 @@ class ProfileData:
         of_run = run_derivation(name)
         if of_run is not None:
             return self.of_run(of_run)
-        return {host: self._input(trace, name) for host, trace in self.traces.items()}
+        return {
+            host: self._input_value(trace, name) for host, trace in self.traces.items()
+        }
 
-    def _compute(self, trace: TraceData, found: Derivation) -> object:
+    def _compute_value(self, trace: TraceData, found: Derivation) -> object:
         arguments: dict[str, object] = {}
         for wanted, may_be_absent in found.inputs.items():
-            value = self._input(trace, wanted)
+            value = self._input_value(trace, wanted)
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[wanted] = value
         return found.compute(**arguments)
 
-    def _input(self, trace: TraceData, name: str) -> object:
+    def _input_value(self, trace: TraceData, name: str) -> object:
         if name == "trace":
             return trace
         if name == "strings":
             return trace.strings
         if name in TABLES:
             return trace.table(name)
-        return self._derived(trace, name)
+        return self._derived_value(trace, name)
 
-    def _missing(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
+    def _missing_values(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the names still to be computed, and what each waits for."""
         found: dict[str, list[str]] = {}
 
@@ -291,7 +294,6 @@ def _waiting_tasks(
 def _needed_values(
     wanted: RunDerivation[Any],
 ) -> tuple[list[str], list[RunDerivation[Any]]]:
-    """Return what a value of the run needs of hosts, and of the run."""
     if wanted.gather is not None and wanted.name in FACTS:
         return [wanted.name], []
     given = {_RUN, *_OF_TRACE}

@@ -70,10 +70,10 @@ class _Queue(Generic[_Name]):
         self._ready = list(self._order.get_ready())
         self._changed = threading.Condition()
 
-    def work(self, compute: Callable[[_Name], object]) -> None:
+    def work_off(self, compute: Callable[[_Name], object]) -> None:
         """Compute until nothing is left."""
         try:
-            while (name := self._next()) is not None:
+            while (name := self._next_name()) is not None:
                 compute(name)
                 with self._changed:
                     self._one_runs &= name not in self._one_by_one
@@ -85,9 +85,9 @@ class _Queue(Generic[_Name]):
                 self.errors.append(error)
                 self._changed.notify_all()
 
-    def _next(self) -> _Name | None:
+    def _next_name(self) -> _Name | None:
         with self._changed:
-            while not (able := self._able()):
+            while not (able := self._ready_names()):
                 if self.errors or not self._order.is_active():
                     return None
                 self._changed.wait()
@@ -98,7 +98,7 @@ class _Queue(Generic[_Name]):
             self._one_runs |= first in self._one_by_one
             return first
 
-    def _able(self) -> list[_Name]:
+    def _ready_names(self) -> list[_Name]:
         if self.errors:
             return []
         if self._one_runs:
@@ -133,12 +133,12 @@ def compute_side_by_side(
     """
     queue = _Queue(inputs, one_by_one)
     helpers = [
-        threading.Thread(target=queue.work, args=(compute,))
+        threading.Thread(target=queue.work_off, args=(compute,))
         for _ in range(min(threads, len(inputs)) - 1)
     ]
     for helper in helpers:
         helper.start()
-    queue.work(compute)
+    queue.work_off(compute)
     for helper in helpers:
         helper.join()
     if queue.errors:

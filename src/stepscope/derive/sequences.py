@@ -38,7 +38,6 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     """What happened, in order; one entry per kernel, op or instruction.
 
     Attributes:
-        what: What the sequence consists of, in words.
         symbol: int32 by entry, dense from 0.
         label: int32 by symbol: a number for what the symbol is, comparable between
             sequences of one kind.
@@ -46,8 +45,6 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         weight: int64: the entry's part of the time that steps must cover.
         work: int64: kernel time on a device, 1 on a host.
         gap_ps: int64: idle time just before the entry.
-        end_ps: End of the last entry.
-        on_device: Whether the times are those of a device.
         launch: int32 or None: row of launches that caused the entry, -1 for none.
     """
 
@@ -95,7 +92,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         order = np.argsort(symbol, kind="stable")
         return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
 
-    def occurrences(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def symbol_entries(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the entries of each of some symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)

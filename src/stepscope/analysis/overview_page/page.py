@@ -486,7 +486,7 @@ def _phases(
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
             return note.present("phases_ms", found)
-        frames.append(host.windows.measured_of(found.rows))
+        frames.append(host.windows.rows_of_measured(found.rows))
         seen |= found.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}
@@ -532,6 +532,8 @@ def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
     counts["windows"] = host.windows.rows.height
     classes = run.derived(host.host, host_classes)
     counts["step_threads"] = (
-        None if isinstance(classes, Unavailable) else len(classes.threads.tracks())
+        None
+        if isinstance(classes, Unavailable)
+        else len(classes.threads.driving_tracks())
     )
     return counts

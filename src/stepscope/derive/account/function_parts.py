@@ -60,7 +60,6 @@ class FunctionPart(Frozen, frozen=True, eq=True):
         type: Function, as in `FunctionFrames.type`; -1 where none ran.
         detail: Function that it calls to which most of the time goes; -1 for none.
         is_loop: Whether it runs around steps, so that it is none of their work.
-        time_ps: The time.
         line: Line of a loop that takes most of it; -1 for none, and where it is not
             known.
     """
@@ -102,10 +101,10 @@ def function_parts(
     rows = np.flatnonzero(frames.track == track)
     if not len(rows) or not len(spans):
         return ()
-    tree = _Tree.of(frames, spans, rows, windows)
+    tree = _Tree.build_tree(frames, spans, rows, windows)
     parts: dict[tuple[int, int, bool], int] = {}
     whole = spans.length_ps
-    for part in tree.parts(whole=whole):
+    for part in tree.divide_time(whole=whole):
         inner = frames.names.get(part.detail)
         inside = inner is not None and is_nameless(inner.function)
         key = (part.type, _NONE if inside else part.detail, part.is_loop)
@@ -163,7 +162,7 @@ def calling_function(
     rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
         return None
-    tree = _Tree.of(frames, spans, rows, windows, beside=beside)
+    tree = _Tree.build_tree(frames, spans, rows, windows, beside=beside)
     most = _MOST * spans.length_ps
     # On several threads several functions may run most of the time.
     found, waiting = None, list(tree.roots)
@@ -202,7 +201,7 @@ class _Tree(Frozen, frozen=True, eq=True):
     roots: tuple[int, ...]
 
     @classmethod
-    def of(
+    def build_tree(
         cls,
         frames: FunctionFrames,
         spans: Spans,
@@ -249,7 +248,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         )
         return cls(nodes, tuple(roots))
 
-    def parts(self, *, whole: int) -> list[FunctionPart]:
+    def divide_time(self, *, whole: int) -> list[FunctionPart]:
         """Return the parts of all paths; they add up to the time of the roots."""
         least = _TOLD * whole
         found: list[FunctionPart] = []
@@ -262,7 +261,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             calls = self._told_apart(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
             named = self.nodes[at if owner == _NONE else owner]
-            detail = self._deepest(at, calls, left, least)
+            detail = self._deepest_function(at, calls, left, least)
             detail = _NONE if detail == named.type else detail
             found.append(FunctionPart(named.type, detail, named.is_loop, left))
             waiting += [(call, owner) for call in calls]
@@ -272,22 +271,22 @@ class _Tree(Frozen, frozen=True, eq=True):
         """Return the calls below a path, at any depth, that have parts of their own."""
         node = self.nodes[at]
         if node.is_loop:
-            return self._large(node.calls, least)
+            return self._large_calls(node.calls, least)
         if owner == _NONE:
-            return self._gives_way(at, self._large(node.calls, least))
+            return self._gives_way(at, self._large_calls(node.calls, least))
         # The program's next own functions below a path, through libraries.
         own: list[int] = []
-        waiting = self._large(self.nodes[at].calls, least)
+        waiting = self._large_calls(self.nodes[at].calls, least)
         while waiting:
             call = waiting.pop()
             if self.nodes[call].is_own:
                 own.append(call)
             else:
-                waiting += self._large(self.nodes[call].calls, least)
+                waiting += self._large_calls(self.nodes[call].calls, least)
         # What a library calls back is the program's own again.
         return self._gives_way(at, own, most=_MOST) if node.is_own else own
 
-    def _large(self, calls: Iterable[int], least: float) -> list[int]:
+    def _large_calls(self, calls: Iterable[int], least: float) -> list[int]:
         return [call for call in calls if self.nodes[call].time_ps >= least]
 
     def _gives_way(self, at: int, calls: list[int], *, most: float = _ALL) -> list[int]:
@@ -303,7 +302,9 @@ class _Tree(Frozen, frozen=True, eq=True):
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
         return pieces if only or several else []
 
-    def _deepest(self, at: int, apart: list[int], left: int, least: float) -> int:
+    def _deepest_function(
+        self, at: int, apart: list[int], left: int, least: float
+    ) -> int:
         """Return the deepest function that takes most of what a path keeps."""
         most = max(_MOST * left, least)
         without = set(apart)
@@ -311,14 +312,14 @@ class _Tree(Frozen, frozen=True, eq=True):
             calls = (
                 call
                 for call in self.nodes[at].calls
-                if call not in without and self._kept(call, without) >= most
+                if call not in without and self._kept_time(call, without) >= most
             )
             inner = next(calls, None)
             if inner is None:
                 return self.nodes[at].type
             at = inner
 
-    def _kept(self, at: int, apart: set[int]) -> int:
+    def _kept_time(self, at: int, apart: set[int]) -> int:
         """Return the time of a path without what is told apart."""
         time, waiting = self.nodes[at].time_ps, [at]
         while apart and waiting:

@@ -133,7 +133,7 @@ class _Told(Frozen, frozen=True, eq=True):
     waiting: Spans
     calling: Spans
 
-    def within(self, within: Spans) -> _Told:
+    def limit_to(self, within: Spans) -> _Told:
         """Return the part of all that lies in a set."""
         return _Told(*(within & getattr(self, field) for field in _TOLD))
 
@@ -192,12 +192,10 @@ class HostStates(Frozen, frozen=True):
         threads: Rows of tracks of the threads that are asked what they do.
         notes: Those of them that hold nothing but what was noted of a thread of the
             program, which has another line of its own.
-        profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         dense: Where ops or launches begin in quick succession on the step threads.
         told: Row of tracks → what functions and ranges of the user tell.
         awaiting: Where a function waits for another thread, and none works.
-        off_core: Row of tracks → where the thread had no core.
     """
 
     classes: HostClasses
@@ -211,22 +209,22 @@ class HostStates(Frozen, frozen=True):
     awaiting: Spans
     off_core: dict[int, Spans]
 
-    def programs(self) -> tuple[int, ...]:
+    def program_threads(self) -> tuple[int, ...]:
         """Return those of the threads that run the program."""
         return tuple(it for it in self.threads if it in self.told)
 
-    def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
+    def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return what the state of one launching thread claims of a set, in order.
 
         Args:
             of_any_thread: What `claims_of_any_thread` returns of it.
         """
-        active = self.doing(track, within)
-        told = self.told.get(track, _NOTHING_TOLD).within(within)
+        active = self.doing_spans(track, within)
+        told = self.told.get(track, _NOTHING_TOLD).limit_to(within)
         away = self.off_core.get(track, Spans.empty())
-        lines = (track, *self.notes) if track in self.programs() else (track,)
-        own = self._claims(
-            _union_states([self.classes.when(line, within) for line in lines]),
+        lines = (track, *self.notes) if track in self.program_threads() else (track,)
+        own = self._ordered_claims(
+            _union_states([self.classes.code_spans(line, within) for line in lines]),
             told,
             within,
             active=active,
@@ -241,18 +239,18 @@ class HostStates(Frozen, frozen=True):
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
         """Return what all step threads together claim of a set, in order."""
-        return self._claims(
-            self._any(within),
-            self._told(within),
+        return self._ordered_claims(
+            self._state_of_threads(within),
+            self._told_within(within),
             within,
             active=None,
-            away=self._all_away(),
+            away=self._away_together(),
         )
 
     def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
-        told = self._told(within)
-        state = self._any(within)
+        told = self._told_within(within)
+        state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a thread of its own; what computes meanwhile does
         # not wait for it, and of several workers in one process one waits for that.
@@ -269,7 +267,7 @@ class HostStates(Frozen, frozen=True):
                 "input",
                 waits
                 | state(HostCode.FILE_READ)
-                | self._for_batch(state, within)
+                | self._waits_for_batch(state, within)
                 | _subtract_codes(told.fetching, state, _SEEN),
             ),
             ("output", state(HostCode.OUTPUT) | told.writing),
@@ -284,11 +282,11 @@ class HostStates(Frozen, frozen=True):
             ),
             ("sync", _union_codes(state, _BLOCKED) | told.waiting),
             ("host_compute", told.named | told.calling),
-            ("sync", self._all_away()),
+            ("sync", self._away_together()),
             ("between", self.between),
         )
 
-    def _claims(
+    def _ordered_claims(
         self,
         state: _State,
         told: _Told,
@@ -314,7 +312,7 @@ class HostStates(Frozen, frozen=True):
             (
                 "input",
                 _union_codes(state, _INPUT)
-                | self._for_batch(state, within)
+                | self._waits_for_batch(state, within)
                 | _subtract_codes(waits | told.fetching, state, _WORKING),
             ),
             (
@@ -347,7 +345,7 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _told(self, within: Spans) -> _Told:
+    def _told_within(self, within: Spans) -> _Told:
         return _Told(
             *(
                 _union_within((getattr(it, field) for it in self.told.values()), within)
@@ -355,8 +353,7 @@ class HostStates(Frozen, frozen=True):
             )
         )
 
-    def _for_batch(self, state: _State, within: Spans) -> Spans:
-        """Return where a thread waits while another one makes a batch."""
+    def _waits_for_batch(self, state: _State, within: Spans) -> Spans:
         blocked = state(HostCode.SYSTEM_WAIT)
         if not len(blocked):
             return blocked
@@ -364,12 +361,12 @@ class HostStates(Frozen, frozen=True):
             _code_on_any_thread(self.classes, code, within) for code in _MAKING
         )
 
-    def _all_away(self) -> Spans:
+    def _away_together(self) -> Spans:
         return common_spans(
             [self.off_core.get(it, Spans.empty()) for it in self.threads]
         )
 
-    def doing(self, track: int, within: Spans) -> Spans:
+    def doing_spans(self, track: int, within: Spans) -> Spans:
         """Return where something says what a thread itself does."""
         if track not in self.threads:
             return Spans.empty()
@@ -378,15 +375,17 @@ class HostStates(Frozen, frozen=True):
         functions = self.told.get(track, _NOTHING_TOLD)
         return _union_within((*told, functions.named, functions.calling), within)
 
-    def _any(self, within: Spans) -> _State:
+    def _state_of_threads(self, within: Spans) -> _State:
         classes = self.classes
-        driving = set(classes.threads.tracks())
+        driving = set(classes.threads.driving_tracks())
         when = {
-            track: within & classes.threads.when(track) if track in driving else within
+            track: within & classes.threads.driven_spans(track)
+            if track in driving
+            else within
             for track in self.threads
         }
         return _union_states(
-            [classes.when(track, mine) for track, mine in when.items()]
+            [classes.code_spans(track, mine) for track, mine in when.items()]
         )
 
 
@@ -407,7 +406,7 @@ def host_states(
     rows_of = host_classes.rows
     types = handles(events, "type")
     functions, awaiting = _states_by_functions(function_frames, function_purposes)
-    calling = rows_of.having(types, of_the_program(event_types, event_kinds))
+    calling = rows_of.tracks_having(types, of_the_program(event_types, event_kinds))
     threads, program = _asked_threads(tracks, calling, host_classes, functions)
     notes = _note_lines(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
@@ -424,19 +423,19 @@ def host_states(
     }
     chores = []
     for track in threads:
-        rows = rows_of.rows(track)
+        rows = rows_of.track_rows(track)
         mine = types[rows]
         sets = host_classes.by_thread.get(track, {})
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NOTHING_TOLD)
-            named = rows_of.spans(rows, telling[mine] & plain) | (
+            named = rows_of.covered_spans(rows, telling[mine] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
             told[track] = msgspec.structs.replace(ran, named=named)
         if chore.any():
-            chores.append(rows_of.spans(rows, chore[mine]))
+            chores.append(rows_of.covered_spans(rows, chore[mine]))
     latency_ps = (
         0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
     )
@@ -468,8 +467,8 @@ def _recorder_spans(
         return Spans.empty()
     on_host = np.flatnonzero(absent(tracks["device"]))
     return Spans.union_of(
-        rows_of.spans(rows, own[types[rows]])
-        for rows in map(rows_of.rows, on_host.tolist())
+        rows_of.covered_spans(rows, own[types[rows]])
+        for rows in map(rows_of.track_rows, on_host.tolist())
     )
 
 
@@ -485,7 +484,7 @@ def _asked_threads(
         calling: By row of tracks, whether it holds calls or frames of the program.
     """
     on_host = absent(tracks["device"])
-    found = [track for track in classes.threads.tracks() if on_host[track]]
+    found = [track for track in classes.threads.driving_tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True
     if not program[found].any():
@@ -515,7 +514,7 @@ def _note_lines(
         for track in np.flatnonzero(chosen.to_numpy()).tolist()
         if not calling[track]
         and _NOTED.issuperset(classes.by_thread.get(track, {}))
-        and track not in classes.threads.tracks()
+        and track not in classes.threads.driving_tracks()
     ]
 
 
@@ -562,5 +561,5 @@ def _busy_with_ops(
             begins=begins,
             most_ps=most_ps,
         )
-        for rows in map(rows_of.rows, threads)
+        for rows in map(rows_of.track_rows, threads)
     )

@@ -138,7 +138,7 @@ def host_waits(
     found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
     if found[0].type < 0:
         return _NOTHING_SEEN
-    function = naming.function(
+    function = naming.function_name(
         function_frames, found[0].type, found[0].detail
     )._replace(loop=found[0].is_loop)
     works = busy.length_ps >= _MOST * asleep.length_ps
@@ -233,6 +233,6 @@ def _functions_of_thread(
         library = outer is not None and bool(outer.library)
         if idle and library:
             continue
-        name = naming.function(frames, part.type, part.detail)
+        name = naming.function_name(frames, part.type, part.detail)
         found.append((name._replace(loop=part.is_loop), part.time_ps, library))
     return found

@@ -53,7 +53,6 @@ class Launched(Frozen, frozen=True):
 
     Attributes:
         device: The activities of the device, in the order of their starts.
-        copies: By row of device_activity: whether it is a copy.
     """
 
     device: DeviceRows
@@ -306,7 +305,6 @@ class Account(Frozen, frozen=True):
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device work that
             overlapped work of an earlier owner; None without a device.
         devices: The instants themselves, by ordinal.
-        missing: Owner → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -349,7 +347,7 @@ def account(
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
-    launch = _Launching.of(device_timeline, correlation, launch_latency)
+    launch = _Launching.collect_launches(device_timeline, correlation, launch_latency)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
@@ -407,7 +405,7 @@ class _Launching(Frozen, frozen=True):
     facts: LaunchLatency
 
     @classmethod
-    def of(
+    def collect_launches(
         cls,
         device_timeline: DeviceTimeline | Unavailable,
         correlation: Correlation | Unavailable,
@@ -428,7 +426,7 @@ class _Launching(Frozen, frozen=True):
             facts=launch_latency,
         )
 
-    def gaps(self, device: int, idle: Spans) -> Gaps:
+    def divide_gaps(self, device: int, idle: Spans) -> Gaps:
         launched = Launched(self.timeline[device], self.correlation, self.copies)
         return divided_gaps(idle, launched, self.facts)
 
@@ -466,7 +464,7 @@ def _account_device(
         claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
         idle["unexplained"].append(_apply_claims(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
-    gaps = launching.gaps(one.device, free)
+    gaps = launching.divide_gaps(one.device, free)
     idle["switch"].append(gaps.switch - recording)
     idle["queued"].append(gaps.queued - recording)
     idle["launch"].append(gaps.latency - recording)
@@ -482,7 +480,7 @@ def _account_device(
         left = walk - recording
         claims = states.claims_of_any_thread(left)
         if track >= 0:
-            claims = states.claims(track, left, claims)
+            claims = states.thread_claims(track, left, claims)
         idle["unexplained"].append(_apply_claims(left, claims, idle))
     return _device_account(one.device, idle, between, walked, gaps.latency)
 

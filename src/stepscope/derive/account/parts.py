@@ -68,7 +68,6 @@ class AccountParts(Frozen, frozen=True):
         callers: Columns `CALLER_ROWS`: of a (device, owner, place) the program's own
             deepest function within a step from which most of that time is called, with
             the time inside it. What takes next to nothing of the windows has none.
-        window_ps: Sum of the measured windows.
     """
 
     rows: pl.DataFrame
@@ -102,7 +101,7 @@ def account_parts(
                 if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
                     callers += [
                         (*key, name.function, name.file, name.line, time)
-                        for name, time in namer.callers(owner, spans)
+                        for name, time in namer.calling_functions(owner, spans)
                     ]
     topics = [
         (one.device, topic, place, *name, time)
@@ -141,7 +140,7 @@ def _named_parts(
 ) -> list[tuple[Name, int]]:
     if named is None:
         return [(UNNAMED, spans.length_ps)]
-    return named.parts(device, owner, spans)
+    return named.named_parts(device, owner, spans)
 
 
 #: Event row of time that no event is.
@@ -154,7 +153,6 @@ class Ran(NamedTuple):
     Attributes:
         start_ps: Begin of what ran, or of the stretch that has no event.
         event: Row of events; -1 where no event is it.
-        name: What it is called, as in `AccountParts`.
     """
 
     start_ps: int
@@ -179,7 +177,7 @@ class RanMost(NamedTuple):
 def what_ran(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> RanMost:
-    """Return what ran during the time of one owner, by the rules of `Naming.parts`."""
+    """Return what ran in the time of an owner, by the rules of `Naming.named_parts`."""
     if owner not in NAMED_OWNERS:
         return pieces(spans, most=most)
     found: list[RanMost] = []
@@ -188,10 +186,10 @@ def what_ran(
         way = left & device.latency
         found.append(pieces(way, LAUNCH_LATENCY, most=most))
         left = left - way
-    for track in naming.in_order(device):
+    for track in naming.asked_threads(device):
         if not len(left):
             break
-        covered, at, time = naming.rows_of(track, owner, left)
+        covered, at, time = naming.covering_rows(track, owner, left)
         found.append(_largest_events(naming, at, time, most=most))
         rest = covered.length_ps - int(time.sum())
         if rest > 0:
@@ -210,7 +208,7 @@ def what_ran(
     named = [
         Ran(one.start_ps, one.end_ps, _NO_EVENT, *name)
         for one in rest_of.ran
-        for name in naming.rest(
+        for name in naming.remaining_parts(
             owner,
             Spans.of([(one.start_ps, one.end_ps)]),
             on_device=device.device is not None,
@@ -227,38 +225,37 @@ def pieces(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
     """Return the intervals of a set by themselves, as what no event is."""
     length = spans.end_ps - spans.start_ps
 
-    def made(at: int) -> tuple[int, int, int, Name]:
+    def described_part(at: int) -> tuple[int, int, int, Name]:
         return int(spans.start_ps[at]), int(spans.end_ps[at]), _NO_EVENT, name
 
-    return largest(length, made, most=most)
+    return largest(length, described_part, most=most)
 
 
 def largest(
     time_ps: NDArray[np.int64],
-    made: Callable[[int], tuple[int, int, int, Name]],
+    described_part: Callable[[int], tuple[int, int, int, Name]],
     *,
     most: int,
 ) -> RanMost:
     """Return the largest of some times, each with the rest of what ran by its place."""
     some = np.flatnonzero(time_ps > 0)
     order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
-    ran = [Ran(*made(at), int(time_ps[at])) for at in order.tolist()]
+    ran = [Ran(*described_part(at), int(time_ps[at])) for at in order.tolist()]
     return RanMost(ran, len(some))
 
 
 def _largest_events(
     naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
 ) -> RanMost:
-    """Return rows of events that name some time, whole."""
     table = naming.classes.rows
 
-    def made(place: int) -> tuple[int, int, int, Name]:
+    def described_part(place: int) -> tuple[int, int, int, Name]:
         row = int(at[place])
         start = int(table.start_ps[row])
-        name = naming.of_type(int(naming.types[row]))
+        name = naming.type_name(int(naming.types[row]))
         return start, start + int(table.dur_ps[row]), row, name
 
-    return largest(time, made, most=most)
+    return largest(time, described_part, most=most)
 
 
 def _largest_functions(
@@ -275,9 +272,11 @@ def _largest_functions(
     parent = frames.parent[mine]
     np.subtract.at(own, parent[parent >= 0], time[parent >= 0])
 
-    def made(row: int) -> tuple[int, int, int, Name]:
-        name = naming.function(frames, int(frames.type[row]))
+    def described_part(row: int) -> tuple[int, int, int, Name]:
+        name = naming.function_name(frames, int(frames.type[row]))
         first, last = int(frames.start_ps[row]), int(frames.end_ps[row])
         return first, last, int(frames.event[row]), name
 
-    return largest(own, made, most=most), spans & Spans.from_events(start, end - start)
+    return largest(own, described_part, most=most), spans & Spans.from_events(
+        start, end - start
+    )

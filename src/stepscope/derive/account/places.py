@@ -113,7 +113,7 @@ def _function_calls(
     calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
     rows = picked(handles(events, "type"), calls)
-    rows = rows[np.isin(track[rows], host.threads.tracks())]
+    rows = rows[np.isin(track[rows], host.threads.driving_tracks())]
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     return Spans.from_events(start_ps[rows], dur_ps[rows])
 

@@ -51,7 +51,7 @@ def off_core(
 ) -> dict[int, Spans]:
     """Return when threads had no core, by row of tracks of the thread."""
     return {
-        thread: rows_of.spans(rows_of.rows(line))
+        thread: rows_of.covered_spans(rows_of.track_rows(line))
         for thread, line in lines_without_core(tracks, events, event_types).items()
     }
 
@@ -129,7 +129,7 @@ def awaited_thread(
     for track, name in threads.items():
         if track == by:
             continue
-        at = rows.meeting(track, waits, code=classes.code, wanted=_WORK)
+        at = rows.meeting_rows(track, waits, code=classes.code, wanted=_WORK)
         at = at[~nameless[types[at]]]
         if not len(at):
             continue
@@ -157,7 +157,6 @@ def awaited_thread(
 def _innermost_functions(
     frames: FunctionFrames, threads: Mapping[int, str], waits: Spans
 ) -> list[tuple[int, str, int]]:
-    """Return of each thread the function that was innermost for most of some waits."""
     time = waits.within(frames.start_ps, frames.end_ps)
     own = time.copy()
     inside = frames.parent >= 0

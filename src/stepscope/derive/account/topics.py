@@ -63,7 +63,6 @@ class BatchCopies(Frozen, frozen=True):
     """When batches were copied to devices, in a program of which no fetch is known.
 
     Attributes:
-        windows: The windows, most of which must copy a batch.
         soon_ps: Silence is longer than this; a copy comes sooner after it.
     """
 
@@ -72,7 +71,7 @@ class BatchCopies(Frozen, frozen=True):
     soon_ps: int
 
     @classmethod
-    def of(
+    def collect_copies(
         cls,
         windows: Windows,
         correlation: Correlation | Unavailable,
@@ -85,7 +84,7 @@ class BatchCopies(Frozen, frozen=True):
             return None
         return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
 
-    def waits(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
+    def waits_for_copy(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
         """Return the long silence of a device's program before it copies a batch.
 
         Args:
@@ -196,12 +195,7 @@ class DeviceTopics(Frozen, frozen=True):
 
 
 class IdleTopics(Frozen, frozen=True):
-    """The topics of every device.
-
-    Attributes:
-        devices: In the order of the account's.
-        missing: Topic → why it could not be looked at.
-    """
+    """The topics of every device."""
 
     devices: tuple[DeviceTopics, ...]
     missing: dict[str, Unavailable]
@@ -237,7 +231,7 @@ def idle_topics(
         waiting = function_frames.spans(
             function_purposes.purpose == FunctionPurpose.SYNC
         )
-    host = _Host.of(
+    host = _Host.observe_threads(
         host_states,
         events,
         event_types,
@@ -250,7 +244,7 @@ def idle_topics(
     batches = reads = None
     listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
     if not listed and not len(host_states.classes.input_wait):
-        batches = BatchCopies.of(windows, correlation, launch_latency)
+        batches = BatchCopies.collect_copies(windows, correlation, launch_latency)
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
@@ -261,10 +255,10 @@ def idle_topics(
         if not isinstance(device_activity, Unavailable) and one.device is not None:
             scaling = scaling_holes(device_activity, event_types, one.device)
         if reads is not None and one.device is not None:
-            drained = reads.drained(one, host)
+            drained = reads.drained_spans(one, host)
         if batches is not None and one.device is not None:
             blocked = one.idle["sync"] - host.for_device
-            unfed = batches.waits(one, host.doing, blocked)
+            unfed = batches.waits_for_copy(one, host.doing, blocked)
         found.append(
             _topics_of_device(one, host, drained=drained, scaling=scaling, unfed=unfed)
         )
@@ -290,7 +284,7 @@ class _Host(Frozen, frozen=True):
     states: HostStates
 
     @classmethod
-    def of(
+    def observe_threads(
         cls,
         states: HostStates,
         events: pl.DataFrame,
@@ -312,11 +306,11 @@ class _Host(Frozen, frozen=True):
         garbage, seen = Spans.empty(), _types_named(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
-                rows.spans(mine, collecting[types[mine]])
-                for mine in map(rows.rows, states.threads)
+                rows.covered_spans(mine, collecting[types[mine]])
+                for mine in map(rows.track_rows, states.threads)
             )
             seen = seen or collecting[types].any()
-        doing = Spans.union_of(states.doing(it, within) for it in states.threads)
+        doing = Spans.union_of(states.doing_spans(it, within) for it in states.threads)
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
         debugging = _debugging_spans(states, event_types, types)
@@ -341,13 +335,15 @@ class _Host(Frozen, frozen=True):
             states=states,
         )
 
-    def calling(self, times_ps: NDArray[np.int64]) -> Spans:
+    def launch_calls_around(self, times_ps: NDArray[np.int64]) -> Spans:
         """Return the whole calls that launch around some times, all threads as one."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
             found = Spans.union_of(
-                classes.when(track, sets[_LAUNCHING].meeting(near))(HostCode.LAUNCH)
+                classes.code_spans(track, sets[_LAUNCHING].meeting(near))(
+                    HostCode.LAUNCH
+                )
                 for track in threads
                 if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
             ).meeting(near)
@@ -363,7 +359,6 @@ class _Host(Frozen, frozen=True):
 def _debugging_spans(
     states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> list[Spans]:
-    """Return when each thread that is asked what it does looks at the program."""
     names = event_types["name"]
     asked = names.str.contains(_DEBUGGING)
     if names.str.contains(_PRINTS).any():
@@ -373,7 +368,8 @@ def _debugging_spans(
         return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
     return [
-        rows.spans(mine, wanted[types[mine]]) for mine in map(rows.rows, states.threads)
+        rows.covered_spans(mine, wanted[types[mine]])
+        for mine in map(rows.track_rows, states.threads)
     ]
 
 
@@ -429,7 +425,7 @@ class _ReadBacks(Frozen, frozen=True):
     activity: pl.DataFrame
     soon_ps: int
 
-    def drained(self, one: DeviceAccount, host: _Host) -> Spans:
+    def drained_spans(self, one: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
         The host stopped waiting as the device had nothing left to do: what it launched
@@ -459,7 +455,7 @@ class _ReadBacks(Frozen, frozen=True):
         soon = begin + self.soon_ps
         waited = _wait_lengths_ps(host.waiting, begin, soon)
         is_copied = np.isin(begin, copied)
-        calling = host.calling(begin[is_copied])
+        calling = host.launch_calls_around(begin[is_copied])
         called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
         # Without the wait the host would have come so much earlier, and no more.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))

@@ -389,7 +389,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
     Empty where the bytes of one of them are not known.
     """
     found = None if shape is None else from_text(shape)
-    tensors = [] if found is None else list(found.every())
+    tensors = [] if found is None else list(found.each_tensor())
     known = [size for tensor in tensors if (size := tensor.size_bytes) is not None]
     if not tensors or len(known) < len(tensors):
         return [], ""

@@ -132,7 +132,6 @@ def _number_pairs(
 
 
 def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    """Number pairs whose values come from a wide range by sorting them."""
     distinct = pl.Series(inner).unique().sort().to_numpy()
     ranks = np.searchsorted(distinct, inner).astype(np.int64)
     groups_outside = outer.count if outer is not None else 1

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 class _RuleRow(
     Frozen, frozen=True, forbid_unknown_fields=True, rename={"given": "with"}
 ):
-    """A rule with its settings, and the ops that it holds for.
-
-    Attributes:
-        aten: Names of operators of PyTorch.
-        ops: Names of other ops.
-    """
+    """A rule with its settings, and the ops that it holds for."""
 
     rule: str
     settings: dict[str, int | bool | list[int]] = msgspec.field(
@@ -130,8 +125,10 @@ def execution_cost(op_type: str, given: Operands) -> Cost | None:
     flops = rule.flops(given)
     if flops is None:
         return None
-    if family.part == Part.OTHER and not any(one.is_floating for one in given.every()):
-        if any(one.size_bytes is None for one in given.every()):
+    if family.part == Part.OTHER and not any(
+        one.is_floating for one in given.each_tensor()
+    ):
+        if any(one.size_bytes is None for one in given.each_tensor()):
             # What a list of tensors holds is not recorded.
             return None
         # Functions of integers are indices and masks; products of integers count.
@@ -146,7 +143,7 @@ def plausible_cost(cost: int | None) -> int | None:
 
 def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     """Return sizes of the variables of a layer that an execution of its op read."""
-    found = (given.tensor(place) for place in WEIGHTS.get(op_type, ()))
+    found = (given.tensor_at_place(place) for place in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in found if tensor is not None)
 
 
@@ -156,7 +153,7 @@ def _accessed_bytes(
     """Return bytes: operands read once, the result or what stands for it written."""
     if rule.accessed is not None:
         return rule.accessed(given)
-    tensors = list(given.every())
+    tensors = list(given.each_tensor())
     result = rule.result(given)
     if result is None or not tensors:
         return None

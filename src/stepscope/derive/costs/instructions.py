@@ -72,7 +72,10 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
         ]
         costs = _Program(instructions, tensors)
         rows += [
-            (plausible_cost(costs.flops(one)), plausible_cost(costs.accessed(one)))
+            (
+                plausible_cost(costs.count_flops(one)),
+                plausible_cost(costs.count_bytes(one)),
+            )
             for one in instructions
         ]
     # Groups keep the order of the table only where programs are not interleaved.
@@ -99,12 +102,12 @@ class _Program:
             self._inside.setdefault(one.computation, []).append(one)
         self._sums: dict[str, int | None] = {}
 
-    def flops(self, one: _Instruction, depth: int = 0) -> int | None:
+    def count_flops(self, one: _Instruction, depth: int = 0) -> int | None:
         """Floating-point operations of one execution."""
         if one.opcode == "fusion":
             if depth > _DEEPEST or not one.calls:
                 return None
-            sums = [self._of_computation(name, depth + 1) for name in one.calls]
+            sums = [self._computation_flops(name, depth + 1) for name in one.calls]
             known = [number for number in sums if number is not None]
             return sum(known) if len(known) == len(sums) else None
         if one.opcode in _NOTHING:
@@ -115,40 +118,39 @@ class _Program:
         if one.opcode in _ELEMENTWISE or one.opcode in _SUMS:
             # Of a pair of operand and result the last one is the result.
             return result[-1].elements if result[-1].is_floating else 0
-        return self._of_product(one, result[0])
+        return self._product_flops(one, result[0])
 
-    def accessed(self, one: _Instruction) -> int | None:
+    def count_bytes(self, one: _Instruction) -> int | None:
         """Return bytes of operands and result, each once; None for unknown shapes."""
         if one.opcode in _NOTHING - OPCODES["moving"]:
             return None
         result = self._tensors(one.shape)
         # Further results of a library call are its workspace.
         returned = result[:1] if one.custom_call else result
-        groups = [returned, *self._operands(one)]
+        groups = [returned, *self._operand_tensors(one)]
         sizes = [tensor.size_bytes for group in groups for tensor in group]
         known = [size for size in sizes if size is not None]
         complete = all(groups) and len(known) == len(sizes)
         return sum(known) if complete else None
 
-    def _operands(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
+    def _operand_tensors(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
         return [
             self._results.get((one.computation, name), ())
             for name in one.operands or ()
         ]
 
-    def _of_computation(self, name: str, depth: int) -> int | None:
+    def _computation_flops(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
             # Set first: a damaged program may call itself.
             self._sums[name] = None
-            costs = [self.flops(one, depth) for one in self._inside.get(name, [])]
+            costs = [self.count_flops(one, depth) for one in self._inside.get(name, [])]
             known = [number for number in costs if number is not None]
             if costs and len(known) == len(costs):
                 self._sums[name] = sum(known)
         return self._sums[name]
 
-    def _of_product(self, one: _Instruction, result: Tensor) -> int | None:
-        """Count the operations of products and of sums over dimensions, else None."""
-        operands = [group[0] for group in self._operands(one) if group]
+    def _product_flops(self, one: _Instruction, result: Tensor) -> int | None:
+        operands = [group[0] for group in self._operand_tensors(one) if group]
         if one.opcode == "dot" or "contracting" in (one.attributes or ""):
             return _dot_flops(one.attributes, result, operands)
         call = _CONVOLUTION_CALL.match(one.custom_call or "")
@@ -168,7 +170,7 @@ class _Program:
 
 def _tensors_of_shape(shape: str | None) -> tuple[Tensor, ...]:
     found = None if shape is None else from_text(shape)
-    return () if found is None else tuple(found.every())
+    return () if found is None else tuple(found.each_tensor())
 
 
 def _dot_flops(

@@ -49,13 +49,7 @@ class Rule(Frozen, frozen=True, eq=True):
 
 
 class Family(Frozen, frozen=True, eq=True):
-    """Ops whose costs follow one formula.
-
-    Attributes:
-        part: Part of the work that its ops count.
-        formula: The number of operations in words.
-        rules: Op type → its rule.
-    """
+    """Ops whose costs follow one formula."""
 
     name: str
     part: Part
@@ -127,17 +121,17 @@ class Operands(Frozen, frozen=True, eq=True):
     values: tuple[object, ...] = ()
     equation: str | None = None
 
-    def tensor(self, place: int) -> Tensor | None:
+    def tensor_at_place(self, place: int) -> Tensor | None:
         """Return the tensor at a place; None where there is none, or a list of them."""
         if place >= len(self.tensors) or len(self.tensors[place]) != 1:
             return None
         return self.tensors[place][0]
 
-    def value(self, place: int) -> object:
+    def value_at_place(self, place: int) -> object:
         """Return the plain value at a place; None where it is not known."""
         return self.values[place] if place < len(self.values) else None
 
-    def every(self) -> Iterator[Tensor]:
+    def each_tensor(self) -> Iterator[Tensor]:
         """Yield all tensors."""
         for operand in self.tensors:
             yield from operand
@@ -162,7 +156,7 @@ def broadcast_sizes(
 
 def operand_bytes(given: Operands) -> int | None:
     """Return bytes of all tensors, each once; None without any of known width."""
-    tensors = list(given.every())
+    tensors = list(given.each_tensor())
     return total_bytes(tensors) if tensors else None
 
 

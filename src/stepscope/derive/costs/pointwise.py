@@ -49,7 +49,7 @@ WEIGHTS: Final = {
 def broadcast_result(given: Operands) -> tuple[int, ...] | None:
     """Return sizes after broadcasting all operands; None where there are none."""
     found: tuple[int, ...] | None = None
-    for tensor in given.every():
+    for tensor in given.each_tensor():
         found = broadcast_sizes(found or (), tensor.sizes)
         if found is None:
             return None
@@ -57,30 +57,30 @@ def broadcast_result(given: Operands) -> tuple[int, ...] | None:
 
 
 def _per_element(count: int) -> Rule:
-    def flops(given: Operands) -> int | None:
+    def count_flops(given: Operands) -> int | None:
         sizes = broadcast_result(given)
         return None if sizes is None else count * math.prod(sizes)
 
-    return Rule(flops, broadcast_result)
+    return Rule(count_flops, broadcast_result)
 
 
 def _per_list_element(count: int) -> Rule:
     """Make a rule for lists of tensors, element by element; the first has the sizes."""
 
-    def elements(given: Operands) -> int | None:
+    def count_elements(given: Operands) -> int | None:
         if not given.tensors or not given.tensors[0]:
             return None
         return sum(tensor.elements for tensor in given.tensors[0])
 
-    def flops(given: Operands) -> int | None:
-        found = elements(given)
+    def count_flops(given: Operands) -> int | None:
+        found = count_elements(given)
         return None if found is None else count * found
 
-    def result(given: Operands) -> tuple[int, ...] | None:
-        found = elements(given)
+    def result_sizes(given: Operands) -> tuple[int, ...] | None:
+        found = count_elements(given)
         return None if found is None else (found,)
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _no_flops(_: Operands) -> int:
@@ -92,7 +92,7 @@ def _unknown_sizes(_: Operands) -> None:
 
 
 def _joined_sizes(given: Operands) -> tuple[int, ...] | None:
-    tensors = list(given.every())
+    tensors = list(given.each_tensor())
     return (sum(one.elements for one in tensors),) if tensors else None
 
 
@@ -105,29 +105,31 @@ def _compared_bytes(given: Operands) -> int | None:
 def _chosen_bytes(given: Operands) -> int | None:
     """Return bytes of a condition, of both choices and of what is chosen."""
     sizes = broadcast_result(given)
-    choices = [one for place in (1, 2) if (one := given.tensor(place)) is not None]
+    choices = [
+        one for place in (1, 2) if (one := given.tensor_at_place(place)) is not None
+    ]
     if sizes is None or not choices:
         return None
     # A single number takes the type of the tensor beside it.
     widest = max(choices, key=lambda one: (len(one.sizes), one.elements))
-    return total_bytes((*given.every(), msgspec.structs.replace(widest, sizes=sizes)))
+    return total_bytes(
+        (*given.each_tensor(), msgspec.structs.replace(widest, sizes=sizes))
+    )
 
 
 _Sizes = tuple[int, ...]
 
 
 def _per_input(count: int, place: int = 0) -> Rule:
-    """Make a rule of so many operations per element; the result has equal sizes."""
-
-    def flops(given: Operands) -> int | None:
-        tensor = given.tensor(place)
+    def count_flops(given: Operands) -> int | None:
+        tensor = given.tensor_at_place(place)
         return None if tensor is None else count * tensor.elements
 
-    def result(given: Operands) -> _Sizes | None:
-        tensor = given.tensor(place)
+    def result_sizes(given: Operands) -> _Sizes | None:
+        tensor = given.tensor_at_place(place)
         return None if tensor is None else tensor.sizes
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _per_read_element(count: int) -> Rule:
@@ -140,13 +142,13 @@ def _over_dimensions(count: int) -> Rule:
     The short form, without dimensions, gives one number.
     """
 
-    def result(given: Operands) -> _Sizes | None:
-        tensor = given.tensor(0)
+    def result_sizes(given: Operands) -> _Sizes | None:
+        tensor = given.tensor_at_place(0)
         if tensor is None:
             return None
         if len(given.tensors) < _LONG_FORM:
             return ()
-        dims = given.value(1)
+        dims = given.value_at_place(1)
         if isinstance(dims, int):
             dims = [dims]
         if not given.values or not isinstance(dims, list | None):
@@ -155,33 +157,36 @@ def _over_dimensions(count: int) -> Rule:
         gone = {one % room for one in dims or range(room)} if room else set()
         return tuple(size for at, size in enumerate(tensor.sizes) if at not in gone)
 
-    return Rule(_per_input(count).flops, result)
+    return Rule(_per_input(count).flops, result_sizes)
 
 
 def _normalised_elements(place: int, weights: Sequence[int]) -> Rule:
     """Make a rule of five operations per element, and one for each weight given."""
 
-    def flops(given: Operands) -> int | None:
-        tensor = given.tensor(place)
+    def count_flops(given: Operands) -> int | None:
+        tensor = given.tensor_at_place(place)
         if tensor is None:
             return None
-        given_weights = sum(given.tensor(one) is not None for one in weights)
+        given_weights = sum(given.tensor_at_place(one) is not None for one in weights)
         return (_CENTRED + given_weights) * tensor.elements
 
-    return Rule(flops, _per_input(0, place).result)
+    return Rule(count_flops, _per_input(0, place).result)
 
 
 def _pooled_windows() -> Rule:
     """Make a rule for a window per result; the stride decides how many there are."""
 
-    def result(given: Operands) -> _Sizes | None:
-        tensor, window = given.tensor(0), given.value(1)
-        stride, padding = given.value(2), given.value(3)
+    def result_sizes(given: Operands) -> _Sizes | None:
+        tensor, window = given.tensor_at_place(0), given.value_at_place(1)
+        stride, padding = given.value_at_place(2), given.value_at_place(3)
         if tensor is None or not isinstance(window, list) or not window:
             return None
-        if not isinstance(padding, list) or given.value(4) not in ([1], [1, 1]):
+        if not isinstance(padding, list) or given.value_at_place(4) not in (
+            [1],
+            [1, 1],
+        ):
             return None
-        if given.value(5) is not False:
+        if given.value_at_place(5) is not False:
             return None
         room = len(tensor.sizes) - 2
         if room < 1 or {len(window), len(padding)} - {1, room}:
@@ -200,14 +205,14 @@ def _pooled_windows() -> Rule:
         )
         return (*tensor.sizes[:-room], *sizes)
 
-    def flops(given: Operands) -> int | None:
-        sizes, window = result(given), given.value(1)
+    def count_flops(given: Operands) -> int | None:
+        sizes, window = result_sizes(given), given.value_at_place(1)
         if sizes is None or not isinstance(window, list):
             return None
         room = len(sizes) - 2 if len(sizes) > 2 else 1
         return math.prod(sizes) * math.prod(window * (room // len(window) or 1))
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 #: A sum over dimensions has at least the tensor, the dimensions, and whether to keep
@@ -218,11 +223,15 @@ _CENTRED: Final = 5
 
 
 def _count_elements_at(place: int) -> Callable[[Operands], int | None]:
-    return lambda given: None if (it := given.tensor(place)) is None else it.elements
+    return lambda given: (
+        None if (it := given.tensor_at_place(place)) is None else it.elements
+    )
 
 
 def _tensor_sizes_at(place: int) -> Callable[[Operands], _Sizes | None]:
-    return lambda given: None if (it := given.tensor(place)) is None else it.sizes
+    return lambda given: (
+        None if (it := given.tensor_at_place(place)) is None else it.sizes
+    )
 
 
 #: Name of a rule in the table of ops → what makes it.

@@ -25,28 +25,29 @@ _Sizes = tuple[int, ...]
 def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
     """Make a rule from sizes of the product, and the length that is summed over."""
 
-    def result(given: Operands) -> _Sizes | None:
+    def result_sizes(given: Operands) -> _Sizes | None:
         found = shape(given)
         return None if found is None else found[0]
 
-    def flops(given: Operands) -> int | None:
+    def count_flops(given: Operands) -> int | None:
         found = shape(given)
         return None if found is None else 2 * math.prod(found[0]) * found[1]
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _matrix_product(left: int, right: int) -> Rule:
     """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
     return _product_rule(
-        lambda given: _product_shape(given.tensor(left), given.tensor(right))
+        lambda given: _product_shape(
+            given.tensor_at_place(left), given.tensor_at_place(right)
+        )
     )
 
 
 def _product_shape(
     left: Tensor | None, right: Tensor | None
 ) -> tuple[_Sizes, int] | None:
-    """Return sizes of the product, and the length that is summed over."""
     if left is None or right is None or not left.sizes or not right.sizes:
         return None
     a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
@@ -61,7 +62,7 @@ def _product_shape(
 
 def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return sizes of inputs (…, k) times weights (…, k), and k."""
-    inputs, weight = given.tensor(0), given.tensor(1)
+    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
     if inputs.sizes[-1] != weight.sizes[-1]:
@@ -74,7 +75,7 @@ def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
 
     Where several readings fit and give different products, none is taken.
     """
-    left, right = given.tensor(0), given.tensor(1)
+    left, right = given.tensor_at_place(0), given.tensor_at_place(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
         return None
     outer = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
@@ -95,7 +96,7 @@ def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
     if given.equation is None or "->" not in given.equation or "." in given.equation:
         return None
     inputs, _, output = given.equation.replace(" ", "").partition("->")
-    tensors, names = list(given.every()), inputs.split(",")
+    tensors, names = list(given.each_tensor()), inputs.split(",")
     if len(tensors) != len(names):
         return None
     length: dict[str, int] = {}
@@ -111,17 +112,17 @@ def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
 
 
 def _einsum_rule() -> Rule:
-    def flops(given: Operands) -> int | None:
+    def count_flops(given: Operands) -> int | None:
         found = _einsum_shape(given)
-        if found is None or len(list(given.every())) != 2:
+        if found is None or len(list(given.each_tensor())) != 2:
             return None
         return 2 * found[1]
 
-    def result(given: Operands) -> _Sizes | None:
+    def result_sizes(given: Operands) -> _Sizes | None:
         found = _einsum_shape(given)
         return None if found is None else found[0]
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _attention_rule(
@@ -133,14 +134,14 @@ def _attention_rule(
     setting at place `causal` says whether a query sees only the keys before it.
     """
 
-    def result(given: Operands) -> tuple[int, ...] | None:
-        query, value = given.tensor(first), given.tensor(first + 2)
+    def result_sizes(given: Operands) -> tuple[int, ...] | None:
+        query, value = given.tensor_at_place(first), given.tensor_at_place(first + 2)
         if query is None or value is None or len(query.sizes) != 4:
             return None
         return (*query.sizes[:-1], value.sizes[-1])
 
-    def flops(given: Operands) -> int | None:
-        found = [given.tensor(first + place) for place in range(3)]
+    def count_flops(given: Operands) -> int | None:
+        found = [given.tensor_at_place(first + place) for place in range(3)]
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
         # Sequences of unknown lengths, packed in one row.
@@ -160,10 +161,10 @@ def _attention_rule(
         width = (products - over_values) * query[3] + over_values * value[3]
         # Of the pairs that a causal mask leaves, each has a multiplication and an
         # addition; it leaves half.
-        masked = given.value(causal) in _CAUSAL
+        masked = given.value_at_place(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
@@ -208,11 +209,11 @@ class _Places(Frozen, frozen=True, eq=True):
 def _forward_convolution(places: _Places) -> Rule:
     """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
-    def result(given: Operands) -> _Sizes | None:
+    def result_sizes(given: Operands) -> _Sizes | None:
         return _convolution_sizes(given, places)
 
-    def flops(given: Operands) -> int | None:
-        inputs, weight = given.tensor(0), given.tensor(1)
+    def count_flops(given: Operands) -> int | None:
+        inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
         if inputs is None or weight is None or not weight.sizes:
             return None
         if _is_transposed(given, places):
@@ -225,17 +226,17 @@ def _forward_convolution(places: _Places) -> Rule:
             return None
         return 2 * math.prod(found) * (weight.elements // weight.sizes[0])
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _is_transposed(given: Operands, places: _Places) -> bool:
     if places.transposed is None:
         return places.always_transposed
-    return given.value(places.transposed) is True
+    return given.value_at_place(places.transposed) is True
 
 
 def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
+    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None:
         return None
     room = len(weight.sizes) - 2
@@ -251,7 +252,7 @@ def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     if transposed:
         extra = _read_setting(given, places.output_padding, room, 0)
-        groups = 1 if places.groups is None else given.value(places.groups)
+        groups = 1 if places.groups is None else given.value_at_place(places.groups)
         if extra is None or not isinstance(groups, int):
             return None
         sizes = tuple(
@@ -279,7 +280,7 @@ def _read_setting(
     """Read a setting: one number per dimension; a lone number applies to all."""
     if place is None:
         return (default,) * room
-    value = given.value(place)
+    value = given.value_at_place(place)
     if isinstance(value, int):
         return (value,) * room
     if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
@@ -292,7 +293,7 @@ def _read_setting(
 
 def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
     """Read zeros at either end; -1 where the result is as long as the input."""
-    value = None if place is None else given.value(place)
+    value = None if place is None else given.value_at_place(place)
     if value == "valid":
         return (0,) * room
     if value == "same":
@@ -303,53 +304,61 @@ def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | Non
 def _convolution_gradients() -> Rule:
     """Make a rule for the gradients that are asked for, of one convolution."""
 
-    def flops(given: Operands) -> int | None:
-        outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
-        asked = given.value(10)
+    def count_flops(given: Operands) -> int | None:
+        outer, inputs, weight = (
+            given.tensor_at_place(0),
+            given.tensor_at_place(1),
+            given.tensor_at_place(2),
+        )
+        asked = given.value_at_place(10)
         if outer is None or inputs is None or weight is None or not weight.sizes:
             return None
         if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
             return None
         per_channel = weight.elements // weight.sizes[0]
-        moved = inputs.elements if given.value(7) is True else outer.elements
+        moved = inputs.elements if given.value_at_place(7) is True else outer.elements
         products = sum(one is True for one in asked[:2])
         of_bias = outer.elements if asked[2] else 0
         return 2 * products * moved * per_channel + of_bias
 
-    def result(given: Operands) -> _Sizes | None:
-        inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
+    def result_sizes(given: Operands) -> _Sizes | None:
+        inputs, weight, asked = (
+            given.tensor_at_place(1),
+            given.tensor_at_place(2),
+            given.value_at_place(10),
+        )
         if inputs is None or weight is None or not isinstance(asked, list):
             return None
         wanted = zip(asked, (inputs, weight), strict=False)
         return (sum(tensor.elements for one, tensor in wanted if one is True),)
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _input_gradient_of_library() -> Rule:
     """Make a rule for sizes of the input, result gradient, weight (out, in, …)."""
 
-    def flops(given: Operands) -> int | None:
-        outer, weight = given.tensor(1), given.tensor(2)
+    def count_flops(given: Operands) -> int | None:
+        outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
         if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
             return None
         return 2 * outer.elements * (weight.elements // weight.sizes[0])
 
-    return Rule(flops, lambda _: None)
+    return Rule(count_flops, lambda _: None)
 
 
 def _input_gradient(*, depthwise: bool) -> Rule:
     """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
 
-    def flops(given: Operands) -> int | None:
-        kernel, outer = given.tensor(1), given.tensor(2)
+    def count_flops(given: Operands) -> int | None:
+        kernel, outer = given.tensor_at_place(1), given.tensor_at_place(2)
         if kernel is None or outer is None or len(kernel.sizes) < 3:
             return None
         # A depthwise filter has no sum over channels.
         per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
         return 2 * outer.elements * per_element
 
-    return Rule(flops, lambda _: None)
+    return Rule(count_flops, lambda _: None)
 
 
 def read_window(attributes: str | None) -> Window | None:

@@ -101,7 +101,7 @@ def graph_instructions(
                     types[here].tolist(), fills[here].tolist(), strict=True
                 )
             ]
-            seen[key] = known[program].instructions_of(kernels)
+            seen[key] = known[program].match_kernels(kernels)
         found[here] = seen[key]
     return found
 
@@ -135,7 +135,7 @@ class _Program:
         self._by_name = {name: it[0] for name, it in named.items() if len(it) == 1}
         self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
-    def instructions_of(self, kernels: Sequence[str | None]) -> list[int]:
+    def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
         """Return the row of each kernel of a graph in time order; None is a memset."""
         found = [_NONE] * len(kernels)
         used: set[int] = set()
@@ -149,7 +149,7 @@ class _Program:
         for begin, end in _unknown_ranges(found):
             before = found[begin - 1] if begin else _NONE
             after = found[end] if end < len(found) else _NONE
-            between = [it for it in self._between(before, after) if it not in used]
+            between = [it for it in self._rows_between(before, after) if it not in used]
             rows = _assign_instructions(kernels[begin:end], between)
             # Kernels that fit nowhere (a loop in the graph, say) make all doubtful.
             if all(map(self._may_be, kernels[begin:end], rows)):
@@ -162,7 +162,7 @@ class _Program:
         instruction = _NOT_IN_NAMES.sub("_", self._names[row])
         return _name_stem(kernel) == _name_stem(instruction)
 
-    def _between(self, before: int, after: int) -> list[int]:
+    def _rows_between(self, before: int, after: int) -> list[int]:
         ends = [self._place[row] for row in (before, after) if row != _NONE]
         if not ends or len({computation for computation, _ in ends}) > 1:
             return []
@@ -352,9 +352,9 @@ class _Found:
         if len(rows):
             distinct = dense(key[rows])
             keys = key[rows[distinct.first]].tolist()
-            self.add(rows, distinct.code, named(keys))
+            self.add_named(rows, distinct.code, named(keys))
 
-    def add(
+    def add_named(
         self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
     ) -> None:
         """Give rows the ops that `named` has for their codes; a null name is none."""
@@ -420,14 +420,13 @@ def _add_by_instruction(
                     modules=taken["module"].to_list(),
                     programs=taken["program"],
                 )
-                found.add(replayed, used.code, _instruction_rows(replaced))
+                found.add_named(replayed, used.code, _instruction_rows(replaced))
             left = found.op[rows] == 0
             rows, code = rows[left], code[left]
-    found.add(rows, code, _instruction_rows(resolved))
+    found.add_named(rows, code, _instruction_rows(resolved))
 
 
 def _instruction_rows(resolved: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `ops` of instructions, known to a program or not."""
     return resolved.with_columns(
         pl.coalesce("framework_op", "hlo_op").alias("name"),
         pl.coalesce("framework_type", "opcode").alias("type"),

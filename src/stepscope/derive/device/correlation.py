@@ -35,8 +35,6 @@ class Correlation(Frozen, frozen=True):
     docs/definitions/device-work.md#launch-latency.
 
     Attributes:
-        activity: The table `device_activity`.
-        launches: The table of that name.
         launch_of_activity: int32 by row of device_activity; the row of launches with
             the same process and id, -1 where there is none.
         activity_count_of_launch: int32 by row of launches; the number of activities
@@ -111,7 +109,6 @@ def correlation(
 def _match_launches(
     activity: pl.DataFrame, launches: pl.DataFrame
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the launch of each activity, and the activities of each launch."""
     found = np.full(len(activity), -1, np.int32)
     counts = np.zeros(len(launches), np.int32)
     has_id = activity["correlation"].is_not_null()

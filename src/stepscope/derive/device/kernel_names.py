@@ -181,7 +181,6 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
 def _width_of_types(
     name: str, lowered: str, capability: tuple[int, int] | None
 ) -> Width | None:
-    """Return the width of the operands' types in a name; None where it has none."""
     if any(part in lowered for part in _NARROW_PARTS) or _NARROW_SIZES.search(lowered):
         return NARROW
     if "tf32" in lowered or "tfloat32" in lowered:
@@ -194,7 +193,6 @@ def _width_of_types(
 def _width_of_instruction(
     found: re.Match[str], lowered: str, capability: tuple[int, int] | None
 ) -> Width:
-    """Return the width of a matrix instruction in a name without types."""
     accumulator, shape = found[1], found[2]
     if accumulator in "dz":
         return DOUBLE

@@ -130,8 +130,6 @@ class LaunchFacts(Frozen, frozen=True):
     """What launching work costs on one host.
 
     Attributes:
-        latency_ps: As in `launch_latency`.
-        latency_samples: As in `launch_latency`.
         median_call_ps: Median duration of the calls that launched something; None
             where nothing was launched.
         median_kernel_ps: Median duration of a kernel; None without kernels.
@@ -362,5 +360,4 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
 
 
 def _median_or_none(values: NDArray[np.int64]) -> int | None:
-    """Return the median of values that may be reordered; None without any."""
     return int(np.median(values, overwrite_input=True)) if len(values) else None

@@ -36,7 +36,6 @@ class DevicePeaks(Frozen, frozen=True):
     """What the devices of one host can do at best.
 
     Attributes:
-        rows: Columns `DEVICE_PEAKS`, one row per device.
         notes: What is taken from data sheets, and which recorded values are in doubt.
     """
 

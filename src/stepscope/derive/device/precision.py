@@ -159,7 +159,6 @@ def _evidence_by_class(
     hlo_ops: pl.DataFrame | Unavailable,
     capability: tuple[int, int] | None,
 ) -> list[tuple[Width, PrecisionEvidence] | None]:
-    """Return by class the width that its evidence tells; None where nothing does."""
     elements, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
         elements, opcodes = (

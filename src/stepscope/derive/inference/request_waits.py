@@ -97,7 +97,6 @@ class RequestWaits(Frozen, frozen=True):
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
             `REQUEST_BUCKETS`, null where it is unknown; the others add up to the
             request's duration exactly.
-        missing: Bucket → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -118,7 +117,7 @@ def request_waits(
     precision: Precision | Unavailable,
 ) -> RequestWaits:
     """Charge every request, thread by thread."""
-    served = _Served.of(requests.rows)
+    served = _Served.group_requests(requests.rows)
     tasks = _served_tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
     )
@@ -147,10 +146,10 @@ def request_waits(
             mine = np.flatnonzero(tasks.code == number + 1)
             handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
             sets |= {
-                "other_threads": served.clipped(
+                "other_threads": served.clip_to_requests(
                     number, handed, start, tasks.end_ps[mine]
                 ),
-                "thread_queue": served.clipped(number, handed, handed, start),
+                "thread_queue": served.clip_to_requests(number, handed, handed, start),
             }
         _charge_requests(times, sets, served, number, skipped=missing.keys())
     return RequestWaits(
@@ -172,12 +171,7 @@ class _Served(Frozen, frozen=True):
     """Requests by row, and the threads that served them.
 
     Attributes:
-        tracks: int32; rows of tracks, ascending.
-        event: int32 by request; row of events.
         thread: intp by request; place in `tracks`.
-        start_ps: int64 by request.
-        end_ps: int64 by request.
-        rows: For each thread, its requests by start.
     """
 
     tracks: NDArray[np.int32]
@@ -188,7 +182,7 @@ class _Served(Frozen, frozen=True):
     rows: tuple[NDArray[np.intp], ...]
 
     @classmethod
-    def of(cls, rows: pl.DataFrame) -> _Served:
+    def group_requests(cls, rows: pl.DataFrame) -> _Served:
         """Requests of one thread do not overlap, so their starts order them."""
         start_ps = ints(rows, "start_ps")
         distinct, thread = np.unique(handles(rows, "track"), return_inverse=True)
@@ -203,7 +197,7 @@ class _Served(Frozen, frozen=True):
             tuple(np.split(order, edges)),
         )
 
-    def clipped(
+    def clip_to_requests(
         self,
         number: int,
         at_ps: NDArray[np.int64],
@@ -257,7 +251,6 @@ def _own_work(
     code: NDArray[np.uint8],
     served: _Served,
 ) -> dict[int, dict[str, Spans]]:
-    """Return the row of tracks → bucket → when that thread itself was in it."""
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     mine = np.zeros(len(code), np.uint8)
     for track in served.tracks.tolist():
@@ -300,7 +293,9 @@ def _device_work(
         for at, name in enumerate(BUSY_OWNERS):
             some = mine[place[mine] == at]
             begins, called = start[some], called_ps[launch[some]]
-            sets[name] = served.clipped(number, called, begins, begins + dur[some])
+            sets[name] = served.clip_to_requests(
+                number, called, begins, begins + dur[some]
+            )
         found.append(sets)
     return found
 

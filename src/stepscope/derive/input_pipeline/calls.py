@@ -81,8 +81,8 @@ class PipelineCalls(Frozen, frozen=True):
 def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     """Walk all calls at once from their roots, one level at a time."""
     walk = _Walk(pipeline_graph)
-    reached = walk.blocking()
-    others = walk.others(reached)
+    reached = walk.walk_blocking()
+    others = walk.walk_others(reached)
     call = np.concatenate((reached.call, others.call))
     execution = np.concatenate((reached.execution, others.execution))
     critical = np.concatenate((reached.kept_ps, np.zeros(len(others.call), np.int64)))
@@ -142,8 +142,6 @@ class _Reached(NamedTuple):
     """Executions that belong to calls.
 
     Attributes:
-        call: int64.
-        execution: int64.
         kept_ps: int64; the part of the call's wall time that is charged to it.
     """
 
@@ -164,12 +162,12 @@ class _Edges(Frozen, frozen=True, eq=True):
     child: NDArray[np.int64]
 
     @classmethod
-    def of(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
+    def choose_edges(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
         """Return the chosen edges of a graph."""
         count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
-    def of_each(
+    def follow_edges(
         self, at: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return places in `at`, ascending, and the children of their executions."""
@@ -194,20 +192,20 @@ class _Walk:
         self.seen = np.empty(0, np.int64)
         self.cut = 0
 
-    def blocking(self) -> _Reached:
+    def walk_blocking(self) -> _Reached:
         """Return what the calls waited for, with the wall time of each call shared out.
 
         Each execution is charged with a part of the wall time that is one interval.
         It passes on what its children overlap, the earlier child first, so that each
         child is again charged with one interval, and keeps the rest.
         """
-        graph, edges = self.graph, _Edges.of(self.graph, self.overlaps)
+        graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, at = np.arange(len(graph.root)), graph.root
         low, high = graph.start_ps[at], self.end_ps[at]
-        self._new(call, at)
+        self._mark_new(call, at)
         found = []
         for level in range(_DEEPEST + 1):
-            above, child = self._below(edges, call, at, level)
+            above, child = self._new_children(edges, call, at, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
             starts = np.minimum(_after_earlier(above, starts, ends), ends)
@@ -218,14 +216,16 @@ class _Walk:
                 break
         return _stack_reached(found)
 
-    def others(self, reached: _Reached) -> _Reached:
+    def walk_others(self, reached: _Reached) -> _Reached:
         """Return the calls' other executions, which ran before or after the wait."""
         call, at, _ = reached
-        edges = _Edges.of(self.graph, ~self.overlaps)
-        everything = _Edges.of(self.graph, np.ones(len(self.overlaps), np.bool_))
+        edges = _Edges.choose_edges(self.graph, ~self.overlaps)
+        everything = _Edges.choose_edges(
+            self.graph, np.ones(len(self.overlaps), np.bool_)
+        )
         found = []
         for level in range(_DEEPEST + 1):
-            above, at = self._below(edges, call, at, level)
+            above, at = self._new_children(edges, call, at, level)
             call = call[above]
             found.append(_Reached(call, at, np.zeros(len(at), np.int64)))
             edges = everything
@@ -233,7 +233,7 @@ class _Walk:
                 break
         return _stack_reached(found)
 
-    def _below(
+    def _new_children(
         self,
         edges: _Edges,
         call: NDArray[np.int64],
@@ -241,14 +241,14 @@ class _Walk:
         level: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return places in `at`, and their children that are new to their call."""
-        above, child = edges.of_each(at)
-        fresh = self._new(call[above], child)
+        above, child = edges.follow_edges(at)
+        fresh = self._mark_new(call[above], child)
         if level == _DEEPEST:
             self.cut += int(fresh.sum())
             fresh[:] = False
         return above[fresh], child[fresh]
 
-    def _new(
+    def _mark_new(
         self, call: NDArray[np.int64], execution: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Return the first of equal pairs that are new, and mark them as seen."""
@@ -294,7 +294,6 @@ def _after_earlier(
 def _sum_ascending_groups(
     group: NDArray[np.int64], values: NDArray[np.int64], *, count: int
 ) -> NDArray[np.int64]:
-    """Exact sums by group, over groups that ascend."""
     before = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(np.bincount(group, minlength=count))
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]

@@ -45,14 +45,7 @@ Context: TypeAlias = "tuple[int, int, int]"
 
 
 class _Side(NamedTuple):
-    """Producers, or consumers, by ascending id.
-
-    Attributes:
-        row: int64; row of events.
-        type: int64; kind of context.
-        id: int64; the 64 bits of the id.
-        process: int64; -1 where it is not known.
-    """
+    """Producers, or consumers, by ascending id."""
 
     row: NDArray[np.int64]
     type: NDArray[np.int64]
@@ -81,7 +74,7 @@ class Contexts(Frozen, frozen=True, dict=True):
         """Rows of the consumers, ascending."""
         return np.sort(self.consumers.row)
 
-    def behind(
+    def producers_behind(
         self, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
         """Return places in `rows`, the rows of their producers, and the crowds.
@@ -229,7 +222,7 @@ def find_callers(
             break
         seen = np.union1d(seen, key)
         who, here = np.divmod(key, np.int64(len(parent)))
-        place, producers, skipped = found.behind(here)
+        place, producers, skipped = found.producers_behind(here)
         crowds |= skipped
         at = np.concatenate((producers, here))
         who = np.concatenate((who[place], who))

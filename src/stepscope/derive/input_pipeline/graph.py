@@ -53,12 +53,7 @@ class PipelineGraph(Frozen, frozen=True):
     """The executions of all stages of a host; index arrays are over executions.
 
     Attributes:
-        stages: Columns `STAGES`.
-        pipelines: Columns `PIPELINES`.
         event: int64; row of events whose values are those of the execution.
-        start_ps: int64; start of the execution.
-        dur_ps: int64; duration of the execution.
-        stage: int32; row of stages.
         parent: int64 by edge, ascending; the execution that caused another one. Edges
             of one parent are ordered by the start of the child.
         child: int64 by edge; the execution that was caused. No edge occurs twice.
@@ -131,7 +126,7 @@ def pipeline_graph(
     )
     inside = np.flatnonzero(nested >= 0)
     parent, child = _distinct_edges(
-        np.concatenate((nested[inside], handed[0], runs.at(calls))),
+        np.concatenate((nested[inside], handed[0], runs.find_executions(calls))),
         np.concatenate((inside, handed[1], alone[who])),
         runs.start_ps,
     )
@@ -172,9 +167,9 @@ class _Executions:
         self.is_call[place] = True
         above = nearest_above(parent, place, self.is_call)
         #: The execution on the same thread around each one, -1 for none.
-        self.enclosing = np.where(above < 0, -1, self.at(above))
+        self.enclosing = np.where(above < 0, -1, self.find_executions(above))
 
-    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_executions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the executions at rows of events that are executions."""
         return np.searchsorted(self.place, rows)
 
@@ -182,7 +177,6 @@ class _Executions:
 def _outermost_first(
     listed: pl.DataFrame, depth: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Order executions of equal start and duration from the outside in."""
     same = np.ones(len(listed) - 1, np.bool_)
     for column in ("track", "start_ps", "dur_ps"):
         values = ints(listed, column)
@@ -222,7 +216,7 @@ def _handed_over(
     within = nearest_above(runs.parent, taken_rows, runs.is_call)
     number, numbered = values_of_owners(taken_rows, *elements)
     known = numbered & (within >= 0)
-    taker, rows = runs.at(within[known]), taken_rows[known]
+    taker, rows = runs.find_executions(within[known]), taken_rows[known]
     ends_ps = ints(events, "start_ps")[rows] + ints(events, "dur_ps")[rows]
     taken = Elements(runs.stage[taker], number[known], ends_ps)
     made_at, taken_at = match_handovers(made, taken)

@@ -97,7 +97,6 @@ class InputOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
-        calls: Number of calls of all these ops.
         pipeline_calls: Number of calls that make or fetch input, copies to a device
             left out: zero where nothing shows how the program gets its data.
         doubts: Category → why some of its ops may not have been found.
@@ -133,7 +132,7 @@ def input_ops(
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
-        found.add(*_iterator_ops(iterators), source="iterator")
+        found.add_ops(*_iterator_ops(iterators), source="iterator")
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
@@ -147,16 +146,16 @@ def input_ops(
         copies = handles(correlation.launches, "event")[only]
         types = handles(events, "type")[copies]
         named = _named_frame(event_types["name"], "enqueue")
-        found.add(copies, types, named, source="copy")
+        found.add_ops(copies, types, named, source="copy")
     for source, rows, types, named in _ops_by_name(
         tracks, events, event_types, event_kinds
     ):
-        found.add(rows, types, named, source=source)
+        found.add_ops(rows, types, named, source=source)
     if isinstance(host_values, Unavailable):
         doubts |= {name: host_values for name in INPUT_CATEGORIES if name not in doubts}
     else:
-        found.add(*_stage_ops(trace, host_values), source="stage")
-    return found.summed(events, doubts)
+        found.add_ops(*_stage_ops(trace, host_values), source="stage")
+    return found.sum_ops(events, doubts)
 
 
 def pipeline_category(long_name: str) -> str:
@@ -186,7 +185,7 @@ class _Found:
         self._op: list[NDArray[np.int64]] = []
         self._count = 0
 
-    def add(
+    def add_ops(
         self,
         rows: NDArray[np.signedinteger],
         op: NDArray[np.signedinteger],
@@ -201,7 +200,7 @@ class _Found:
             self._ops.append(named.with_columns(source=pl.lit(source)))
             self._count += len(named)
 
-    def summed(
+    def sum_ops(
         self, events: pl.DataFrame, doubts: dict[str, Unavailable]
     ) -> InputOps | Unavailable:
         """Return the sums by op; of several names of one event the last one counts."""

@@ -86,12 +86,9 @@ class StageName(Frozen, frozen=True, eq=True):
 
     Attributes:
         type: The transformation: the last part without index and version.
-        depth: Number of parts of the long name.
-        transparent: The stage passes every element on unchanged.
         asynchronous: The stage fetches its elements on threads of its own.
         outermost: The stage may begin a pipeline: only transparent stages lie
             downstream of it.
-        feeds_device: The pipeline of a device fetches from this stage.
         consumer: Long name of the stage that consumes it; None of the last one.
     """
 
@@ -257,7 +254,6 @@ def mean_fill(
 def _python_value(
     trace: TraceData, kind: int, value: int, length: int
 ) -> Parameter | None:
-    """Convert a value to a Python object; None for one that says nothing."""
     if kind in {REF, PLACE_TEXT}:
         text = trace.strings[value] if kind == REF else trace.text(value, length)
         return None if text in _UNKNOWN else _TRUTH.get(text, text)

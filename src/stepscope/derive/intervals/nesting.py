@@ -77,7 +77,7 @@ def nesting(
     work = _Work(start_ps, dur_ps, _unfilled_nesting(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
 
-    def one_track(track: int) -> None:
+    def nest_track(track: int) -> None:
         begin, end = int(begins[track]), int(ends[track])
         first, last = np.searchsorted(flat, (begin, end))
         if not nested[track]:
@@ -90,7 +90,7 @@ def nesting(
             kept[flat[first:last] - begin] = False
             work.nest_rows(track, np.flatnonzero(kept) + begin)
 
-    _run_largest_first(one_track, ends - begins)
+    _run_largest_first(nest_track, ends - begins)
     return work.found
 
 
@@ -116,12 +116,12 @@ def nest_subset(
     starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
     work = _Work(starts, durs, _unfilled_nesting(len(track), track_count))
 
-    def one_group(group: int) -> None:
+    def nest_group(group: int) -> None:
         begin, end = int(begins[group]), int(ends[group])
         if begin < end:
             work.nest_range(int(track[begin]), begin, end)
 
-    _run_largest_first(one_group, ends - begins)
+    _run_largest_first(nest_group, ends - begins)
     return work.found
 
 
@@ -154,7 +154,7 @@ def flatten_tracks(
     shown[list(alike)] = list(alike.values())
     found: dict[int, dict[int, Spans]] = {}
 
-    def one_track(track: int) -> None:
+    def nest_track(track: int) -> None:
         rows = slice(int(begins[track]), int(ends[track]))
         coded = np.flatnonzero(code[rows])
         if not len(coded):
@@ -165,7 +165,7 @@ def flatten_tracks(
         if sets:
             found[track] = sets
 
-    _run_largest_first(one_track, ends - begins)
+    _run_largest_first(nest_track, ends - begins)
     return dict(sorted(found.items()))
 
 

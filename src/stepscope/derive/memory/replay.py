@@ -58,7 +58,6 @@ class OneMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays go by place in `rows`.
 
     Attributes:
-        rows: int64; rows of allocations in time order.
         heap_bytes: int64; heap in use after each event; 0 where unknown.
         in_use_bytes: int64; heap and stack in use after each event. A stack that was
             not recorded counts as 0; where the heap is unknown, the value is 0.
@@ -100,7 +99,7 @@ class MemoryReplay(Frozen, frozen=True):
     source: NDArray[np.int32]
     ended_by: NDArray[np.int32]
 
-    def alive(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
+    def alive_rows(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
         """Return rows of the allocations that are alive after the event at a place.
 
         Before the first event (place -1) there are none.
@@ -176,7 +175,6 @@ def _link_neighbours(
     before: NDArray[np.int32],
     after: NDArray[np.int32],
 ) -> None:
-    """Note the event before and after each row of one memory at its address."""
     own = address.gather(rows)
     if own.null_count():
         rows = rows[own.is_not_null().to_numpy()]
@@ -196,7 +194,6 @@ def _link_neighbours(
 
 
 def _known_values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the numbers of a column, 0 for null, and where there is one."""
     return filled(series, 0), held(series)
 
 

@@ -330,8 +330,6 @@ class EventKinds(Frozen, frozen=True):
         category: `OpCategory` codes, uint8; `UNKNOWN` is no op.
         op_name: Text; null where the name is no op. For `DATASET` the whole name.
         op_type: Text; null where the name is no op.
-        host_class: `HostClass` codes, uint8.
-        flags: `EventFlag` bits, uint32.
     """
 
     category: NDArray[np.uint8]
@@ -414,7 +412,6 @@ def op_names(names: pl.Series) -> OpNames:
 
 
 def _op_names(names: pl.DataFrame) -> OpNames:
-    """Return what the columns `name` and `op` say of ops."""
     # `split once at the first colon`; no colon leaves `right` null.
     split = names.with_columns(
         pl.col("name")
@@ -480,7 +477,6 @@ def _category_expression() -> pl.Expr:
 
 
 def _name_matches(pattern: str) -> pl.Expr:
-    """Return whether a name has a match."""
     return pl.col("name").str.contains(ascii_only(pattern))
 
 
@@ -495,7 +491,6 @@ def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
 
 @cache
 def _op_texts() -> tuple[pl.Expr, pl.Expr]:
-    """Return name and type of the op, meaningful where the category is an op's."""
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     eager = name.str.extract(_EAGER_OP)
     whole = _name_matches(_TORCH_OP)

@@ -160,7 +160,6 @@ def _costs_by_copies(
     executions: DeviceExecutions,
     device_activity: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    """Return costs of ops that only copy and fill, by the bytes of each copy."""
     known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
@@ -185,7 +184,6 @@ def _costs_by_copies(
 def _costs_by_host(
     found: DeviceExecutions, costs: ExecutionCosts
 ) -> dict[str, pl.Series]:
-    """Return sums over the executions that launched all of an op's activities."""
     owner = found.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
@@ -235,7 +233,6 @@ def _peak_rates(
     tensor_cores: TensorCores | Unavailable,
     device_peaks: DevicePeaks | Unavailable,
 ) -> tuple[pl.Series, pl.Series]:
-    """Return by class the FLOP/s of its units, and the bytes/s of its memory."""
     kinds = classes["kind"].to_numpy()
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(device_peaks, Unavailable):
@@ -287,7 +284,6 @@ def _peak_work(
 def _peak_rate(
     device: dict[str, Any], width: NDArray[np.uint8], uses: int
 ) -> float | None:
-    """FLOP/s of a device with the units that a kernel uses; None where unknown."""
     if device.get("peak_flops"):
         return float(device["peak_flops"])
     needed = [

@@ -297,7 +297,6 @@ def _device_sums(
 def _exposed_time(
     exposure: Exposure, device: NDArray[np.int32], group: NDArray[np.int32]
 ) -> pl.Series:
-    """Return the exposed time of each op on each device; null where not looked at."""
     found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
     for number, spent in exposure.group_ps.items():
         mine = device == number

@@ -59,7 +59,6 @@ class ExecutionCosts(Frozen, frozen=True):
         weights: int32; a row of `variables` for an execution that read variables of
             the model, -1 for any other.
         variables: Distinct lists of sizes of variables that one execution read.
-        recorded: Number of executions whose operands were recorded.
         only_calls: bool; True where the operations are 0 because the op only calls
             others. Where it puts work on a device all the same, that work is not known.
     """
@@ -79,10 +78,7 @@ class _Costs(Frozen, frozen=True, eq=True):
 
     Attributes:
         code: int32 by row of `_Recorded`; the combination.
-        flops: int64 by combination, -1 unknown.
-        accessed: int64, -1 unknown.
         part: int8; a `Part`, 0 where the cost is not known.
-        weights: int32; a row of `variables`, -1 for none.
         variables: Distinct lists of sizes of variables that one execution read.
     """
 
@@ -240,7 +236,6 @@ def execution_costs(
 
 
 def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
-    """Work out each distinct combination once."""
     types = found.ops["type"].fill_null("")
     number = types.rank("dense").to_numpy().astype(np.int32)
     combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
@@ -277,7 +272,6 @@ def _charge_instructions(
     flops: NDArray[np.int64],
     accessed: NDArray[np.int64],
 ) -> None:
-    """Charge executions of instructions of compiled programs by row of hlo_ops."""
     if isinstance(instruction_costs, Unavailable) or not len(found.ops):
         return
     row = filled(found.ops["hlo"], -1)[found.op]
@@ -290,7 +284,6 @@ def _charge_instructions(
 def _collect_operands(
     trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
 ) -> _Recorded:
-    """Collect the operands of executions in one pass over the values."""
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
     by_handle = {
         find_handle(trace.strings, name): names for names in kinds for name in names

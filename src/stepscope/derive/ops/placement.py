@@ -41,7 +41,6 @@ class OpPlacement(Frozen, frozen=True):
             `host_executions` nor in `device_executions`.
         host_self_ps: Self time of all host ops but those of input pipelines.
         device_self_ps: Self time of all device ops; None without device activity.
-        dataset_self_ps: Self time of input pipeline ops.
         host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where
             that is recorded of no execution.
         device_eager_self_ps: The part of `device_self_ps` that ran eagerly; None where

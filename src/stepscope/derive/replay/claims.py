@@ -29,7 +29,6 @@ class Edit(Frozen, frozen=True):
     """What a claim makes of a graph.
 
     Attributes:
-        dur_ps: By node: how long it takes.
         lag_ps: By edge: its lag; `NEVER` takes the edge away.
         from_start: By edge: whether the lag counts from the begin of its source.
         most_delay_ps: By node: the longest slack that it keeps.

@@ -45,7 +45,7 @@ def launch_edges(
     """
     took = activities.start_ps - submitted
     known = (source >= 0) & (activities.launch >= 0)
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.LAUNCH,
         np.where(known, source, _NONE),
         first + np.arange(len(source)),
@@ -60,7 +60,7 @@ def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
     gap = activities.start_ps - np.where(
         before >= 0, activities.end_ps[np.maximum(before, 0)], 0
     )
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.STREAM,
         np.where(before >= 0, first + before, _NONE),
         first + np.arange(len(before)),
@@ -94,7 +94,7 @@ def across_edges(
             fits &= activities.called_ps[at] <= activities.called_ps[late]
             source[fits] = at[fits]
     gap = begun - activities.end_ps[np.maximum(source, 0)]
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.ACROSS,
         np.where(source >= 0, first + source, _NONE),
         first + late,
@@ -122,7 +122,7 @@ def event_edges(
     """
     target, source = _event_pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.EVENT,
         first + source,
         first + target,

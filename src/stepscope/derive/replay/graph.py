@@ -100,7 +100,9 @@ def step_graph(
         tracks,
         events,
         classes=host_classes,
-        programs=() if isinstance(host_states, Unavailable) else host_states.programs(),
+        programs=()
+        if isinstance(host_states, Unavailable)
+        else host_states.program_threads(),
         activities=activities,
     )
     wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
@@ -118,7 +120,7 @@ def step_graph(
         chosen,
         threads,
         activities,
-        pace=Pace.of(launch_facts, activities),
+        pace=Pace.measure_pace(launch_facts, activities),
         told=(stats, strings, tracks),
         whole_device=whole,
         clock_error_ps=clock_error_ps,
@@ -130,7 +132,6 @@ class _Wait(Frozen, frozen=True, eq=True):
     """All waits of all threads, and what ends each.
 
     Attributes:
-        waits: The waits, none of which overlap.
         explained: Whether something tells when each ended.
         late: Whether the thread went on long after that.
         activity: Pairs of (wait, activity) that it waits for.
@@ -155,7 +156,7 @@ def _build_graph(
     clock_error_ps: int,
     executor: bool,
 ) -> Graph | Unavailable:
-    lines = Lines.of(chosen, threads)
+    lines = Lines.fit_threads(chosen, threads)
     threads, given = find_handovers(threads)
     submitted = np.empty(0, np.int64)
     of_devices = []
@@ -189,7 +190,7 @@ def _build_graph(
     edges = _host_edges(host, given, wait)
     first = len(host.kind)
     if activities is not None:
-        source, from_start = host.at(np.maximum(calling, 0), submitted)
+        source, from_start = host.find_pieces(np.maximum(calling, 0), submitted)
         source[calling < 0] = _NONE
         edges += [
             launch_edges(
@@ -204,22 +205,22 @@ def _build_graph(
             event_edges(activities, *told, first=first, pace=pace),
             _synchronising_edges(host, wait, nodes, activities, first=first),
         ]
-        slack = _slack_of_nodes(nodes, Edges.joined(edges))[first:]
+        slack = _slack_of_nodes(nodes, Edges.join_edges(edges))[first:]
         edges.append(across_edges(activities, slack, first=first, pace=pace))
-    boundary = host.starting_at(bound_thread, chosen.bounds_ps)
+    boundary = host.pieces_starting(bound_thread, chosen.bounds_ps)
     if chosen.by_device and activities is not None:
         boundary = first + _activities_at_bounds(activities, chosen.bounds_ps)
         boundary[boundary < first] = _NONE
     return _finish_graph(
         chosen,
         nodes,
-        Edges.joined(edges),
+        Edges.join_edges(edges),
         host=host,
         wait=wait,
         pace=pace,
         activities=activities,
         boundary=boundary.astype(np.int32),
-        given_work=host.starting_at(given.starts.thread, given.starts.when_ps),
+        given_work=host.pieces_starting(given.starts.thread, given.starts.when_ps),
     )
 
 
@@ -231,7 +232,6 @@ def _known_sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.in
 def _calling_threads(
     threads: Sequence[Thread], activities: Activities | None
 ) -> NDArray[np.int64]:
-    """Return the place of the thread that launched each activity, -1 for none."""
     if activities is None:
         return np.empty(0, np.int64)
     place = {one.track: at for at, one in enumerate(threads)}
@@ -268,8 +268,8 @@ def _merge_waits(
     whole = Waits(*(np.concatenate(column) for column in zip(*groups, strict=True)))
     told = np.ones(len(whole.thread), np.bool_)
     told[len(told) - len(explained) :] = explained
-    began = lines.key(whole.thread, whole.began_ps)
-    ended = lines.key(whole.thread, whole.ended_ps)
+    began = lines.moment_keys(whole.thread, whole.began_ps)
+    ended = lines.moment_keys(whole.thread, whole.ended_ps)
     order = np.argsort(began, kind="stable")
     reach = np.maximum.accumulate(ended[order])
     kept = np.concatenate(([True], began[order][1:] >= reach[:-1]))[: len(order)]
@@ -300,7 +300,7 @@ def _build_nodes(
 ) -> Nodes:
     tracks = np.array([one.track for one in threads], np.int32)
     start = host.lines.time_ps(host.start_key)
-    thread = host.lines.thread(host.start_key)
+    thread = host.lines.key_threads(host.start_key)
     parts = [
         Nodes(
             host.kind,
@@ -324,16 +324,16 @@ def _build_nodes(
 
 
 def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
-    thread = host.lines.thread(host.start_key)
+    thread = host.lines.key_threads(host.start_key)
     after = np.flatnonzero(thread[1:] == thread[:-1]) + 1
-    edges = [Edges.of(EdgeKind.THREAD, after - 1, after)]
+    edges = [Edges.make_edges(EdgeKind.THREAD, after - 1, after)]
     starts = given.starts
-    target = host.starting_at(starts.thread, starts.when_ps)
-    source, begins = host.at(np.maximum(starts.source, 0), starts.source_ps)
+    target = host.pieces_starting(starts.thread, starts.when_ps)
+    source, begins = host.find_pieces(np.maximum(starts.source, 0), starts.source_ps)
     source[starts.source < 0] = _NONE
     edges.append(_handover_edges(host, source, target, begins))
     waits, entry = wait.released
-    source, begins = host.at(
+    source, begins = host.find_pieces(
         np.maximum(given.waits.source[entry], 0), given.waits.source_ps[entry]
     )
     target = np.where(waits >= 0, host.resumed[np.maximum(waits, 0)], _NONE)
@@ -351,7 +351,7 @@ def _handover_edges(
     keys = np.where(begins, host.start_key[source], host.end_key[source])
     lag = times(host.start_key[target]) - times(keys)
     real = (source >= 0) & (target >= 0) & (source != target) & (lag >= 0)
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.HANDOVER,
         np.where(real, source, _NONE),
         target,
@@ -371,7 +371,7 @@ def _synchronising_edges(
     waits, activity = wait.activity
     target = host.resumed[waits]
     early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.SYNCHRONISE,
         first + activity,
         target,

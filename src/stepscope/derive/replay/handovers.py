@@ -72,7 +72,7 @@ def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Hando
         The threads, each alive too in short pauses after which nothing but itself let
         it go on; and what let them.
     """
-    work = _Work.of(threads)
+    work = _Work.collect_work(threads)
     quiet = [_silent_spans(threads, place) for place in range(len(threads))]
     waits = _thread_waits(threads, work, quiet)
     starts = _work_starts(threads, work, quiet[0] if quiet else Spans.empty())
@@ -105,7 +105,9 @@ class _Work(Frozen, frozen=True, eq=True):
     by_end: NDArray[np.int64]
 
     @classmethod
-    def of(cls, threads: Sequence[Thread], *, of_silence: bool = False) -> _Work:
+    def collect_work(
+        cls, threads: Sequence[Thread], *, of_silence: bool = False
+    ) -> _Work:
         parts = [
             (place, one.alive - one.for_thread)
             for place, one in enumerate(threads)
@@ -121,7 +123,7 @@ class _Work(Frozen, frozen=True, eq=True):
         end = end[order]
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
 
-    def ended(
+    def last_ended(
         self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the last other thread whose work ended by a time, and when."""
@@ -138,7 +140,7 @@ class _Work(Frozen, frozen=True, eq=True):
             source[fits], source_ps[fits] = self.thread[row][fits], ends[at][fits]
         return source, source_ps
 
-    def working(
+    def last_begun(
         self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return another thread that works at a time, the last one to begin."""
@@ -175,7 +177,7 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
             *(one.alive.start_ps for one in threads if not one.is_program),
         ]
     )
-    source, source_ps = work.ended(when, thread)
+    source, source_ps = work.last_ended(when, thread)
     late = when - source_ps > _WAKES_PS
     source[late], source_ps[late] = _NONE, when[late]
     if threads and threads[0].is_program:
@@ -194,7 +196,7 @@ def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releas
         busy &= (when >= hull[0]) & (when <= hull[1])
         source[busy], source_ps[busy] = 0, moment[busy]
     rest = source < 0
-    source[rest] = work.working(when, thread)[rest]
+    source[rest] = work.last_begun(when, thread)[rest]
     return Releases(thread, when, when.copy(), source, source_ps)
 
 
@@ -208,7 +210,7 @@ def _thread_waits(
     if threads and threads[0].is_program:
         waiting = threads[0].for_thread | quiet[0]
         found[1:] = [_handed_over(one, waiting) for one in found[1:]]
-    driving = _Work.of(threads, of_silence=True)
+    driving = _Work.collect_work(threads, of_silence=True)
     for place, spans in enumerate(quiet):
         if not len(spans):
             continue
@@ -231,12 +233,12 @@ def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Rele
     """
     began, when = spans.start_ps, spans.end_ps
     thread = np.full(len(when), place, np.int64)
-    source, source_ps = work.ended(when, thread)
+    source, source_ps = work.last_ended(when, thread)
     near = when - source_ps <= np.maximum(_WAKES_PS, (when - began) // _PART)
     near &= source_ps > began
     source[~near], source_ps[~near] = _NONE, when[~near]
     still = (source < 0) & (handed.within(began, when) > 0)
-    source[still] = work.working(when, thread)[still]
+    source[still] = work.last_begun(when, thread)[still]
     return Releases(thread, when.copy(), began.copy(), source, source_ps)
 
 

@@ -181,7 +181,7 @@ class Silences:
         found: NDArray[np.bool_] = on_host & (nodes.dur_ps[node] > self._long)
         return found
 
-    def within(self, node: int) -> int:
+    def silent_time(self, node: int) -> int:
         """Return the time of long silence in a node that may hold one."""
         nodes = self._graph.nodes
         whole = int(nodes.dur_ps[node])
@@ -202,7 +202,7 @@ def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
         whole += int((path.end_ps - path.start_ps).sum())
         node_rows = path.node[path.edge == NODE]
         for node in node_rows[silences.may_hold(node_rows)].tolist():
-            silent += min(silences.within(node), int(run.dur_ps[node]))
+            silent += min(silences.silent_time(node), int(run.dur_ps[node]))
     return silent / whole if whole else 0.0
 
 

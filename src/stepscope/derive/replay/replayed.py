@@ -39,9 +39,6 @@ class Gain(Frozen, frozen=True):
 
     Attributes:
         low_ps: With all slack kept, or without; whichever gains less.
-        high_ps: The other one.
-        by_window_ps: What each window gains, in both ways.
-        period_ps: Mean of the measured windows.
         floor_ps: What no replay goes below: the work that the busiest track has left.
         kept_percent: Share of the critical path, once the claim is carried out, that
             only recorded delays without a reason account for.
@@ -118,14 +115,14 @@ class BackWalk:
         before[led] = graph.edges.source[run.via[led]]
         self._start, self._before = run.start_ps.tolist(), before.tolist()
 
-    def pieces(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
+    def walk_back(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
         """Walk back from a bound along the edges that decided.
 
         Args:
             last: Number of the bound to begin with.
         """
         edges, run = self._graph.edges, self._run
-        node, via, ran = self._nodes(last, first_ps)
+        node, via, ran = self._path_nodes(last, first_ps)
         begin = run.start_ps[node]
         # Each of these is a step back in time, where it is earlier than all before it:
         # to the end of a node, to its begin, to when the edge was ready.
@@ -154,10 +151,9 @@ class BackWalk:
             end[some],
         )
 
-    def _nodes(
+    def _path_nodes(
         self, last: int, first_ps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the nodes of a path, what led to each, and whether it ran within."""
         node, from_start = _deciding_node(self._graph, self._run, last)
         start, before = self._start, self._before
         found = []
@@ -185,12 +181,9 @@ class Identity(Frozen, frozen=True):
     """How well a replay without a change repeats the recording.
 
     Attributes:
-        windows: Number of windows that were replayed.
         median_error_percent: Median deviation of a window's period from the measured.
-        p95_error_percent: Their 95th percentile.
         unexplained_percent: Share of the starts that could have been held back for
             which no edge accounts; these are kept as recorded.
-        starts: Number of these starts.
         kept_percent: Share of the critical path that consists of delays kept so.
     """
 
@@ -321,7 +314,7 @@ def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
     walk = BackWalk(graph, run)
     for number in range(graph.sampled.count):
         first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        yield walk.pieces(last=number + 1, first_ps=first, last_ps=last)
+        yield walk.walk_back(last=number + 1, first_ps=first, last_ps=last)
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:

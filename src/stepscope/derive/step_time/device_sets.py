@@ -55,7 +55,6 @@ class DeviceSets(Frozen, frozen=True):
     """Every device with activity, by ordinal, and all of them taken as one.
 
     Attributes:
-        devices: One entry per device that has activity.
         any_device: The sets of all devices united; `device` is -1.
     """
 
@@ -106,7 +105,6 @@ _TRANSFERS: Final = ("copy_out", "copy_in")
 def _untold_widths(
     order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
 ) -> dict[str, Unavailable]:
-    """Return the widths of which it is unknown whether any kernel has them."""
     computes = precision.bits > 0
     total = int(dur_ps[computes].sum())
     untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
@@ -124,7 +122,6 @@ def _untold_widths(
 def _not_recorded(
     device: int, orders: dict[str, Spans], devices: pl.DataFrame | Unavailable
 ) -> dict[str, Unavailable]:
-    """Return the kinds of work that this kind of device does not record."""
     if isinstance(devices, Unavailable):
         return {}
     kinds = devices["type"].gather(np.flatnonzero(handles(devices, "device") == device))
@@ -140,7 +137,6 @@ def _not_recorded(
 def _rows_by_device(
     device: NDArray[np.int32],
 ) -> list[tuple[int, slice | NDArray[np.intp]]]:
-    """Return each device with its rows, which are usually contiguous."""
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
     numbers = device[begins]

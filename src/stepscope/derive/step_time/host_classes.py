@@ -84,11 +84,9 @@ class HostClasses(Frozen, frozen=True):
             take turns by the million, are `LAUNCHING` there; `when` tells them apart.
         unknown: Why it is unknown which host calls launched work; None where it is
             known, and where there is no device to launch on.
-        no_device: Whether the recording lists no device.
         launch_unknown: Why it is unknown which host calls launched work, also where
             there is no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
-        threads: Which thread drives which window, by evidence.
         computing: When any thread runs an op, on a host without devices where threads
             exchange something; else empty.
     """
@@ -113,11 +111,11 @@ class HostClasses(Frozen, frozen=True):
             return self.launch_unknown
         return _driven_spans(self.by_thread, self.threads, [HostCode.LAUNCHING])
 
-    def has(self, track: int, code: HostCode) -> bool:
+    def may_have(self, track: int, code: HostCode) -> bool:
         """Return whether a thread may have a code at some time."""
         return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
 
-    def when(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
+    def code_spans(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
         """Return what tells of each code where a thread has it, within a set."""
         sets = self.by_thread.get(track, {})
 
@@ -130,7 +128,7 @@ class HostClasses(Frozen, frozen=True):
             if not launching():
                 return {}
             rows, every = self.rows, range(1, max(HostCode) + 1)
-            at = rows.meeting(track, launching(), code=self.code, wanted=every)
+            at = rows.meeting_rows(track, launching(), code=self.code, wanted=every)
             return flatten_rows(
                 rows.start_ps[at], rows.dur_ps[at], self.code[at], sticky=STICKY
             )
@@ -165,16 +163,16 @@ def host_classes(
     if not event_types["known"].any():
         return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(correlation, device_activity, launch_latency)
-    code = host.codes(event_nesting, launching)
-    groups = host.groups()
+    launching = Launching.collect_launches(correlation, device_activity, launch_latency)
+    code = host.mark_codes(event_nesting, launching)
+    groups = host.step_groups()
     if groups is not None:
         # Where steps are grouped, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
     handed = computing = Spans.empty()
-    rows = TrackRows.of(tracks, events)
+    rows = TrackRows.from_tables(tracks, events)
     if launching.no_device:
         tasks = pool_tasks(
             *(events, event_kinds, event_nesting),
@@ -233,7 +231,7 @@ def _collect_classes(
         thread that has one of the codes may be a step thread that was missed.
         """
         lost = unknown is not None and not launching.no_device
-        elsewhere = sets.keys() - set(threads.tracks())
+        elsewhere = sets.keys() - set(threads.driving_tracks())
         if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
             return unknown or WHY["nameless_host"]
         return driven(codes)
@@ -244,8 +242,8 @@ def _collect_classes(
         if (HostCode.INPUT_WAIT in found)
     ]
     direct = [
-        sets[track][HostCode.ITERATOR] & threads.when(track, evidence=_CALLING)
-        for track in threads.tracks()
+        sets[track][HostCode.ITERATOR] & threads.driven_spans(track, evidence=_CALLING)
+        for track in threads.driving_tracks()
         if HostCode.ITERATOR in sets.get(track, {})
     ]
     return HostClasses(
@@ -271,8 +269,8 @@ def _driven_spans(
     codes: Collection[HostCode],
 ) -> Spans:
     return Spans.union_of(
-        sets[track][code] & threads.when(track)
-        for track in threads.tracks()
+        sets[track][code] & threads.driven_spans(track)
+        for track in threads.driving_tracks()
         for code in codes
         if code in sets.get(track, {})
     )

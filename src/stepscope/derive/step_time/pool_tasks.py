@@ -43,9 +43,6 @@ class PoolTasks(Frozen, frozen=True):
     """Tasks with both ends known, by track and time.
 
     Attributes:
-        track: int32; row of tracks of the thread that ran the task.
-        start_ps: int64; begin of the task.
-        end_ps: int64; end of the task.
         handed_ps: int64; time at which the task was handed over; its begin where that
             is unknown.
         code: uint8; the `HostCode` of what handed the task over, 0 where unknown.
@@ -93,10 +90,10 @@ def ops_beside_exchanges(
         is_op &= ~kinds.has(flag)
     computing: list[Spans] = []
     for track, found in sets.items():
-        mine = rows.rows(track)
+        mine = rows.track_rows(track)
         ops = (code[mine] == HostCode.HOST_COMPUTE) & is_op[types[mine]]
         ran = found.get(HostCode.HOST_COMPUTE, Spans.empty())
-        computing.append(ran & rows.spans(mine, ops))
+        computing.append(ran & rows.covered_spans(mine, ops))
         of = tasks.track == track
         start = tasks.start_ps[of]
         task = Spans.from_events(start, tasks.end_ps[of] - start)
@@ -175,7 +172,6 @@ def until_first_task(
 def _rows_by_id(
     *, ids: NDArray[np.int64], rows: NDArray[np.int32], wanted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the row of each wanted id, -1 for none."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     least, most = int(ids.min()), int(ids.max())

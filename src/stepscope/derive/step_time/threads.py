@@ -39,27 +39,25 @@ class StepThreads(Frozen, frozen=True):
 
     Attributes:
         by_evidence: bool, (evidence, track, window).
-        start_ps: int64; starts of the windows.
-        end_ps: int64; ends of the windows.
     """
 
     by_evidence: NDArray[np.bool_]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
 
-    def tracks(self) -> list[int]:
+    def driving_tracks(self) -> list[int]:
         """Return rows of `tracks` that drive at least one window."""
         found: list[int] = np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
         return found
 
-    def when(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
+    def driven_spans(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
         """Return the windows that one thread drives, by the kinds of evidence given."""
         kinds = [EVIDENCE.index(name) for name in evidence]
         chosen = self.by_evidence[kinds, track].any(axis=0)
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]
         return Spans.from_events(starts, ends - starts)
 
-    def frame(self) -> pl.DataFrame:
+    def evidence_frame(self) -> pl.DataFrame:
         """Return one row per (track, evidence) with the number of windows."""
         counts = self.by_evidence.sum(axis=2)
         evidence, track = np.nonzero(counts)

@@ -109,7 +109,6 @@ def _step_hulls(
 
 
 def _step_of_stored(steps: Steps) -> NDArray[np.int32]:
-    """Find the row of steps per stored span: by group, else number, else time."""
     rows, stored = steps.rows, steps.stored
     for ours, theirs in (("group", "group"), ("step", "number")):
         if rows[ours].null_count() or stored[theirs].null_count() or not len(stored):

@@ -178,7 +178,6 @@ def _other_kinds(
     device_activity: pl.DataFrame | None,
     activity_steps: NDArray[np.int32] | None,
 ) -> NDArray[np.bool_]:
-    """Return the steps of another kind: by their kernels, without any by their ops."""
     n = len(steps.rows)
     work = None
     if device_activity is not None and activity_steps is not None:

@@ -105,7 +105,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         symbols = np.flatnonzero(instructions.counts == runs)
         if not len(symbols) or not _repeats_evenly(instructions, runs):
             continue
-        places = min(instructions.occurrences(symbols), key=lambda at: int(at[0]))
+        places = min(instructions.symbol_entries(symbols), key=lambda at: int(at[0]))
         first = instructions.at_ps[places]
         if (first < host[:runs]).any():
             return None
@@ -217,7 +217,6 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
 def _launches_by_step(
     step: NDArray[np.int32], correlation: Correlation, steps: int
 ) -> NDArray[np.int64]:
-    """Count the distinct launch calls of each step's kernels; -1 is no step."""
     chosen = step >= 0
     launch = np.where(chosen, correlation.launch_of_activity, np.int32(-1))
     room = _USUAL_SPILLS
@@ -301,7 +300,7 @@ class Windows(Frozen, frozen=True, dict=True):
         starts, ends = (ints(self.measured, it) for it in ("start_ps", "end_ps"))
         return Spans.from_events(starts, ends - starts)
 
-    def measured_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows whose `window`, a row of `rows`, is one of the typical."""
         return _rows_with_window(frame, self.typical[ints(frame, "window")])
 

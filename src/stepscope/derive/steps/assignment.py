@@ -73,7 +73,6 @@ def activity_steps(
 def _step_within(
     starts: NDArray[np.int64], last_end: int | None, times: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the step that each time lies in, -1 before and after all."""
     found = _last_step_begun(starts, times)
     if last_end is not None:
         found[times >= last_end] = -1
@@ -140,7 +139,6 @@ def _last_step_begun(
 def _assign_by_group(
     steps: Steps, device_activity: pl.DataFrame, found: NDArray[np.int32]
 ) -> None:
-    """Assign activities to the step whose marker (or stored span) has their group."""
     groups = steps.rows["group"]
     column = device_activity["group"]
     if groups.null_count() == len(groups) or column.null_count() == len(column):

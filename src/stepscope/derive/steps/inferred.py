@@ -218,7 +218,6 @@ def _layer_evidence(
 def _host_begins(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-    """Return thread and host time of each begin; None where these are unknown."""
     if not sequence.on_device:
         return np.full(period.n, track, np.int32), period.start_ps
     if sequence.launch is None or evidence.correlation is None:
@@ -303,7 +302,7 @@ def _same_on_other_threads(
             symbol = np.flatnonzero(sequence.label == best.label)
             if track == -1 or sequence is own or not len(symbol):
                 continue
-            first = sequence.occurrences(symbol)[0]
+            first = sequence.symbol_entries(symbol)[0]
             good.append(
                 Measured(
                     source=best.source,
@@ -329,7 +328,6 @@ def _same_on_other_threads(
 
 
 def _at_begin_of_cycle(evidence: StepEvidence, measured: Measured) -> Measured:
-    """Move the boundaries to where the driving thread begins each cycle."""
     track = int(measured.track[0])
     if track < 0 or evidence.tracks["device"][track] is not None:
         return measured

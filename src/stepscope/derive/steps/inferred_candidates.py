@@ -73,13 +73,10 @@ class Measured(Frozen, frozen=True):
 
     Attributes:
         source: `launch` or `period`.
-        what: What repeats, in words.
-        label: Row of event_types of what repeats.
         sequence: The work between the boundaries.
         track: int32 by boundary; row of tracks, -1 for boundaries seen on several.
         slack_ps: By boundary, time before it in which nothing was recorded; None if
             unknown.
-        on_device: Whether the boundaries are times of device work.
         begin_is_clear: Whether no other place in the cycle could be its begin.
         layers: What shows that it repeats inside a step, as layers do; empty where
             nothing does.
@@ -292,7 +289,6 @@ def _first_fetches(
 def _outermost_events(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds, track: int
 ) -> NDArray[np.int64]:
-    """Return the thread's outermost events, long wrappers left out."""
     begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
     start, dur = (ints(events, name)[begin:end] for name in ("start_ps", "dur_ps"))
     if not len(start):
@@ -314,7 +310,6 @@ def _outermost_events(
 def _once_per_cycle(
     code: NDArray[np.int32], cycle: NDArray[np.int64], names: int, cycles: int
 ) -> NDArray[np.int64]:
-    """Return names that occur exactly once in nearly every cycle."""
     # This many cycles show as much as all of them.
     cycles = min(cycles, _CYCLES_READ)
     read = cycle < cycles
@@ -338,7 +333,6 @@ def _fetches_input(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Return which of the outermost events fetch input, themselves or inside."""
     waits = event_kinds.host_class == HostClass.INPUT_WAIT
     if not waits.any():
         return np.zeros(len(start), np.bool_)

@@ -43,8 +43,6 @@ class Launch(Frozen, frozen=True, eq=True):
     """The launches of one program on one track.
 
     Attributes:
-        track: Row of tracks.
-        type: Row of event_types.
         start_ps: Their begins, ascending; a launch inside an equal one counts once.
     """
 
@@ -170,7 +168,6 @@ def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[L
 def _begins_inside(
     events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which events begin within one of the outer events of their own thread."""
     inside = np.zeros(len(event), np.bool_)
     if not len(outer):
         return inside

@@ -50,7 +50,6 @@ class Period(Frozen, frozen=True):
         symbol: The symbol whose occurrences are the boundaries; -1 where they were
             given.
         first: First entry of each segment; the last segment runs to the end.
-        period_ps: Their median distance.
         coverage: Share of the weight that lies in segments like the modal one.
         cv: Standard deviation of the work of the closed segments over its mean.
         gap_ps: Mean idle time just before a boundary.
@@ -201,7 +200,7 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
     hopeful: list[NDArray[np.int64]] = []
     hopeless: list[NDArray[np.int64]] = []
     proposed = _proposed_symbols(symbols)
-    for first in symbols.occurrences(proposed) if len(proposed) else ():
+    for first in symbols.symbol_entries(proposed) if len(proposed) else ():
         even = work_variation(sequence, first) < limit
         covers = share_after(sequence, first) >= _LEAST_COVERAGE
         (hopeful if even and covers else hopeless).append(first)

@@ -107,7 +107,6 @@ def stored_steps(
 
 
 def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return how many spans of its line precede each."""
     first = np.concatenate([[True], np.diff(track) != 0])
     index = np.arange(len(track))
     return index - np.maximum.accumulate(np.where(first, index, 0))

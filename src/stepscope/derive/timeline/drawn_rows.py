@@ -72,12 +72,7 @@ class Slices(Frozen, frozen=True):
 
     Attributes:
         track: int32; row of `TraceTimeline.tracks`.
-        start_ps: int64; start of the span.
-        dur_ps: int64; duration of the span.
-        row: int32; row of the track that the span is drawn in.
-        name: int32; code of names.
         event: int32; row of events with which the span begins, -1 for none.
-        step: int32; row of steps, -1 for none.
     """
 
     track: NDArray[np.int32]
@@ -93,9 +88,7 @@ class Flows(Frozen, frozen=True):
     """Links from launch calls to device activity, one per activity that has a call.
 
     Attributes:
-        launch_event: int32; row of events of the launch call.
         device_event: int32; row of events of the activity, ascending.
-        correlation: int64; the id that both carry.
     """
 
     launch_event: NDArray[np.int32]
@@ -107,7 +100,7 @@ class LaidLine(Frozen, frozen=True):
     """The spans of one derived line.
 
     Attributes:
-        spans: Spans in the order of `LineSpans.ordered`.
+        spans: Spans in the order of `LineSpans.order_spans`.
         row: int32 by span; row of the span inside the track.
     """
 
@@ -132,14 +125,12 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
             `drawn_rows` (rows beyond these hold events that are only drawn on demand).
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
-        row: int32 by row of events; the row inside its track.
         lines: Spans of the derived lines and the rows they are drawn in, in the order
             of the lines' tracks.
         names: Text by name code; a code below the number of event types is the row
             of that table.
         full_names: Full name by name code; null where it equals the name in `names`.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
-        flows: From launch calls to device activity.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
         apart: int32; rows of events, ascending, that are shown on a thread without
@@ -221,7 +212,7 @@ def trace_timeline(
     names = Names(event_types)
     assigned = None if isinstance(activity_steps, Unavailable) else activity_steps
     lines = step_lines(steps, windows, names)
-    launched = LaunchLines.nothing()
+    launched = LaunchLines.no_lines()
     if not (
         isinstance(correlation, Unavailable)
         or isinstance(steps, Unavailable)
@@ -257,7 +248,7 @@ def trace_timeline(
     )
     sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
     placed = _place_tracks(arranged, tracks, lines, rows)
-    shown, full = names.texts()
+    shown, full = names.name_texts()
     drawn = np.zeros(len(shown) - len(event_types), np.uint8)
     return TraceTimeline(
         sections=sections,
@@ -313,7 +304,6 @@ def _place_tracks(
     lines: Sequence[DerivedLine],
     rows: TrackRows,
 ) -> _Placed:
-    """Give each track its range of rows, and its lanes."""
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     lanes: list[tuple[Lane, ...]] = []
     ranges: list[tuple[int, int]] = []
@@ -365,7 +355,6 @@ def _count_rows(lanes: Sequence[Lane]) -> int:
 def _launch_stats(
     placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the numbers of the launch lines by row of slices."""
     schema = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
     frames = [pl.DataFrame(schema=schema)]
     derived = placed.tracks.filter(pl.col("source").is_null())

@@ -64,7 +64,6 @@ class CoarseSlices(NamedTuple):
 
     Attributes:
         parts: int64; the slices of lane `k` begin at `parts[k]`.
-        filled: int64; number of slices by lane.
         places: int32, two by slice; first position, and the longest span's row.
         times: int64, four by slice; start, end, sum of durations, longest of them.
     """
@@ -86,8 +85,6 @@ class LaneIndex(Frozen, frozen=True):
     """Spans by lane.
 
     Attributes:
-        start_ps: int64 by span, as given.
-        dur_ps: int64 by span, as given.
         rows: int32 by position; the row of the span in these arrays.
         timing_ps: int64, by block of positions and three; sum of the durations of its
             spans, the longest of them, and the start of the first.

@@ -51,9 +51,6 @@ class Pieces(Frozen, frozen=True):
     """The work of one stream or thread, in order of time; arrays of equal length.
 
     Attributes:
-        start_ps: Starts, ascending.
-        step: Row of steps, -1 for none.
-        event: Row of events.
         op: Row of the ops that `OpPaths` describes.
         instruction: A code of the paths of instructions; -1 for none.
     """
@@ -395,7 +392,7 @@ def _line_spans(
     )
     start_ps, dur_ps, busy_ps = times[:, :count]
     found = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
-    return found if ordered else found.ordered(), happened
+    return found if ordered else found.order_spans(), happened
 
 
 def _number_names(
@@ -408,7 +405,7 @@ def _number_names(
     for row, path in enumerate(paths):
         above = -1
         for at, (shown, full) in enumerate(path):
-            code = names.code(shown, full)
+            code = names.name_code(shown, full)
             key = (above, code)
             if key not in number:
                 number[key] = len(name)

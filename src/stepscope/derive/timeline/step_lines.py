@@ -52,7 +52,7 @@ class LaunchLines(Frozen, frozen=True):
     totals: pl.DataFrame
 
     @classmethod
-    def nothing(cls) -> LaunchLines:
+    def no_lines(cls) -> LaunchLines:
         """No line."""
         return cls([], pl.DataFrame(schema=_TOTALS))
 
@@ -72,7 +72,7 @@ def step_lines(
     if not windows.has_steps:
         return []
     shown = step_names(steps)
-    code = names.codes(shown)
+    code = names.name_codes(shown)
     events = handles(steps.rows, "event")
     rows = windows.rows
     lines = [
@@ -122,7 +122,7 @@ def launch_lines(
 ) -> LaunchLines:
     """Add up the launch calls that put work on each device, step by step."""
     totals = _launch_totals(correlation, activity_steps)
-    code = names.codes(step_names(steps))
+    code = names.name_codes(step_names(steps))
     lines = []
     launches, launch = correlation.launches, correlation.launch_of_activity
     launched_on = handles(correlation.activity, "device")
@@ -145,7 +145,7 @@ def launch_lines(
             calls.within(begin, end),
         )
         lines.append(
-            DerivedLine("launch_stats", int(str(device)), None, found.ordered())
+            DerivedLine("launch_stats", int(str(device)), None, found.order_spans())
         )
     return LaunchLines(
         lines,
@@ -229,4 +229,4 @@ def _step_spans(
         code[step],
         events[step],
         step,
-    ).ordered()
+    ).order_spans()

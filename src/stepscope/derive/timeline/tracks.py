@@ -386,7 +386,6 @@ def _lay_groups(
     beside: NDArray[np.int64],
     hidden: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
-    """Lay out one track: nested spans, below them overlaps, then hidden events."""
     group = np.zeros(len(starts), np.uint8)
     group[beside] = 1
     if hidden is not None:
@@ -455,7 +454,6 @@ def _spread_lanes(
     some: NDArray[np.int64],
     row: NDArray[np.int32],
 ) -> int:
-    """Write the lanes of some spans, and return how many there are."""
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
     lane, free = (np.empty(len(some), np.int32) for _ in range(2))

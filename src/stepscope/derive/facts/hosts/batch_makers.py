@@ -221,8 +221,8 @@ def _within(
         for kind in np.flatnonzero(named.system).tolist()
         if pattern.search(named.names[kind] or "")
     ]
-    rows = states.classes.rows.rows(track)
-    return states.classes.rows.spans(rows, np.isin(named.types[rows], kinds))
+    rows = states.classes.rows.track_rows(track)
+    return states.classes.rows.covered_spans(rows, np.isin(named.types[rows], kinds))
 
 
 #: The ranges and the kernels of NVIDIA DALI.

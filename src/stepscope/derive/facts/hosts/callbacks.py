@@ -99,8 +99,8 @@ def _runs_of_ops(
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
     found: dict[str, list[Spans]] = defaultdict(list)
-    for track in states.classes.threads.tracks():
-        mine = states.classes.rows.rows(track)
+    for track in states.classes.threads.driving_tracks():
+        mine = states.classes.rows.track_rows(track)
         for kind in np.unique(types[mine]).tolist():
             name = named.names[kind]
             if name and _OPS.search(name):

@@ -160,7 +160,7 @@ def _most(flags: NDArray[np.bool_]) -> bool:
 
 def rows_of(states: HostStates, threads: Sequence[int]) -> NDArray[np.int64]:
     """Return the rows of the events of some threads."""
-    mine = [states.classes.rows.rows(track) for track in threads]
+    mine = [states.classes.rows.track_rows(track) for track in threads]
     return np.concatenate(
         [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in mine)]
     )
