@@ -198,7 +198,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     Live allocations, largest first, then what no event itemises; together exactly the
     memory in use where that is known.
     """
-    alive = view.replay.alive(view.memory, place)
+    alive = view.replay.alive_rows(view.memory, place)
     live = (
         view.allocations[alive]
         .group_by(
@@ -255,7 +255,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
 
     Empty where no block names a line.
     """
-    alive = view.allocations[view.replay.alive(view.memory, place)]
+    alive = view.allocations[view.replay.alive_rows(view.memory, place)]
     if alive["source"].is_null().all():
         return pl.DataFrame(schema=LINE_ROWS.dtypes())
     # Of several stacks that end in a line, the one that holds most is shown.

@@ -306,7 +306,7 @@ def compose_page(
             host.host: rows_read(run, host.host)
             | {
                 "windows": host.windows.rows.height,
-                "step_threads": len(classes[host.host].threads.tracks())
+                "step_threads": len(classes[host.host].threads.driving_tracks())
                 if host.host in classes
                 else None,
             }
@@ -447,7 +447,7 @@ def _phase_times(
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
             return note.value_or_note("phases_ms", found)
-        frames.append(host.windows.measured_of(found.rows))
+        frames.append(host.windows.rows_of_measured(found.rows))
         seen |= found.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}

@@ -221,7 +221,7 @@ def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable
         if not isinstance(found, Unavailable) and found.silent:
             return Unavailable(
                 code="LOST_EVENTS",
-                reason=next(found.notes()).message,
+                reason=next(found.quality_notes()).message,
                 remedy="Record again, for a shorter time.",
             )
     return None

@@ -220,10 +220,10 @@ def _use(
         fragmentation=None if at is None else at["fragmentation"],
         alive=()
         if peak is None
-        else _ops(allocations, replay.alive(memory, peak), highest),
+        else _ops(allocations, replay.alive_rows(memory, peak), highest),
         least_bytes=least,
         at_step=numbers,
-        grown=_ops(allocations, replay.alive(memory, last), highest),
+        grown=_ops(allocations, replay.alive_rows(memory, last), highest),
     )
 
 
