@@ -557,7 +557,7 @@ def _devices() -> list[str]:
     return [
         f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
         f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-        for it in Nvml().devices()
+        for it in Nvml().device_uses()
     ]
 
 

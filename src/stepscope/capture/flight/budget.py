@@ -86,7 +86,7 @@ class Budget:
         self._last_refusal_s = now_s
         return True
 
-    def keep(self, profile: KeptProfile) -> tuple[KeptProfile, ...]:
+    def keep_profile(self, profile: KeptProfile) -> tuple[KeptProfile, ...]:
         """Take in a profile that was written; return those that were removed for it."""
         removed: list[KeptProfile] = []
         if profile.why == SLOW_STEP:

@@ -258,7 +258,7 @@ def note_annotating(threads: Iterable[int]) -> None:
     _threads.update(threads)
 
 
-def annotating() -> frozenset[int]:
+def annotating_threads() -> frozenset[int]:
     """Return the threads that annotated since the recording began."""
     return frozenset(_threads)
 

@@ -79,7 +79,7 @@ class _Place(NamedTuple):
     name: str
 
 
-def planes_of(
+def build_planes(
     activities: Activities,
     *,
     hostname: str,
@@ -240,13 +240,15 @@ def _rows_by_place(
         )
     ):
         if key not in known:
-            known[key] = _place_of(*key, process=process, names=activities.thread_names)
+            known[key] = _line_place(
+                *key, process=process, names=activities.thread_names
+            )
         rows.setdefault(known[key], []).append(row)
     for place in sorted(rows):
         yield place, np.array(rows[place], np.int64)
 
 
-def _place_of(
+def _line_place(
     category: str,
     place: int,
     lane: int,
@@ -301,7 +303,7 @@ def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
     calls = np.flatnonzero([text.endswith(CALLS) for text in activities.category])
     if len(launched) and len(calls):
         at = last_with_id(
-            _correlations(activities, calls), _correlations(activities, launched)
+            _correlation_ids(activities, calls), _correlation_ids(activities, launched)
         )
         found[launched] = np.where(at >= 0, np.append(found[calls], -1)[at], -1)
     return found
@@ -332,7 +334,9 @@ class _Correlated(msgspec.Struct, gc=False):
     correlation: int = -1
 
 
-def _correlations(activities: Activities, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _correlation_ids(
+    activities: Activities, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the correlation id of each event, -1 for none."""
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])

@@ -59,7 +59,7 @@ class Layout(NamedTuple):
     bytes_length: int = 16
     bytes_data: int = 32
 
-    def row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def offset_row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the offsets that a look takes, in its order."""
         return np.array([self.stacks[it] for it in remote_stacks.LAYOUT], np.int64)
 
@@ -184,10 +184,10 @@ def layout_here() -> Layout | Unseen:
         # What a debugger's build adds moves all else.
         return UNSEEN["python"] if hasattr(sys, "gettotalrefcount") else known
     # Later ones say more, in an order of their own.
-    return _said() if minor == 13 else UNSEEN["python"]
+    return _layout_from_runtime() if minor == 13 else UNSEEN["python"]
 
 
-def _said() -> Layout | Unseen:
+def _layout_from_runtime() -> Layout | Unseen:
     """Return what this process's runtime says of itself."""
     numbers = sum(len(names) for _, names in _SAID)
     try:

@@ -72,7 +72,7 @@ class _OwnSteps:
         number = self.counter.begins(MARKED)
         if number is None:
             return
-        if window.ends_with(number) or window.beginnings != before:
+        if window.is_last_step(number) or window.beginnings != before:
             # Annotated once more, without being counted again.
             heard.again = annotate.Trace(heard.name, **heard.stats)
             with window.mark.marks():
