@@ -404,7 +404,7 @@ def test_a_hook_that_ends_within_a_step_does_not_disturb_the_programs_own(
             undo[0]()
 
     counter: Any = Counter()
-    undo.append(torch_steps.listen(counter))
+    undo.append(torch_steps.listen_to_steps(counter))
     own: list[int] = []
     module.register_optimizer_step_post_hook(lambda *_: own.append(1))
     for _ in range(3):

@@ -230,19 +230,19 @@ class GivesWay(abc.ABC):
 
         # Of a class it has the attributes too, for whoever looks at them.
         @functools.wraps(original)
-        def entered(*args: Any, **kwargs: Any) -> Any:
+        def enter_and_give_way(*args: Any, **kwargs: Any) -> Any:
             self._give_way(starts)
             with NO_FRAME:
                 return original(*args, **kwargs)
 
-        setattr(owner, name, entered)
+        setattr(owner, name, enter_and_give_way)
 
-        def undo() -> None:
+        def restore_entrance() -> None:
             # Somebody may have put something else there.
-            if getattr(owner, name) is entered:
+            if getattr(owner, name) is enter_and_give_way:
                 setattr(owner, name, original)
 
-        return undo
+        return restore_entrance
 
     def _unguard_entrances(self) -> None:
         undone, self._undo = self._undo, []

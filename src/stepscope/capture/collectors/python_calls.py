@@ -114,7 +114,7 @@ class PythonCallsCollector(Collector):
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:
-        """Take what was noted, and count what that costs."""
+        """Take what was run_noted, and count what that costs."""
         ours = self._names.own_threads()
         calls: list[_Row] = []
         left = len(self._notes)
@@ -152,13 +152,13 @@ class PythonCallsCollector(Collector):
         now, thread_id = recorder.now, recorder.thread_id
         append = notes.append
 
-        def note(code: CodeType, *_: object) -> None:
+        def take_note(code: CodeType, *_: object) -> None:
             if len(notes) >= _RING_NOTES:
                 self._lost += entered
             else:
                 append((now(), thread_id(), code, entered))
 
-        return note
+        return take_note
 
 
 class _Calls:
@@ -229,7 +229,7 @@ class _Monitoring:
         events = self._monitoring.events
         wanted = events.PY_START | events.PY_RETURN
 
-        def noted(calls: Callable[[], object]) -> None:
+        def run_noted(calls: Callable[[], object]) -> None:
             self._monitoring.set_local_events(self._tool, _do_nothing.__code__, wanted)
             calls()
             self._monitoring.set_local_events(self._tool, _do_nothing.__code__, 0)
@@ -238,7 +238,7 @@ class _Monitoring:
         try:
             for event in (events.PY_START, events.PY_RETURN):
                 self._monitoring.register_callback(self._tool, event, note)
-            return seconds_a_note(_do_nothing, noted)
+            return seconds_a_note(_do_nothing, run_noted)
         finally:
             for event in (events.PY_START, events.PY_RETURN):
                 self._monitoring.register_callback(self._tool, event, None)
@@ -305,7 +305,7 @@ class _Profile:
 
     def __init__(self) -> None:
         self._is_set = False
-        #: Why the main thread's calls are not noted; None where they are.
+        #: Why the main thread's calls are not run_noted; None where they are.
         self._main_missing: str | None = None
 
     def current_holder(self) -> str | None:
@@ -331,16 +331,16 @@ class _Profile:
     def seconds_a_note(self, note: _NoteTaker) -> float:
         """Measure what a note costs here, on this thread, which has no hook yet."""
 
-        def hook(frame: FrameType, event: str, _: object) -> None:
+        def note_call(frame: FrameType, event: str, _: object) -> None:
             if event in {"call", "return"}:
                 note(frame.f_code)
 
-        def noted(calls: Callable[[], object]) -> None:
-            sys.setprofile(hook)
+        def run_noted(calls: Callable[[], object]) -> None:
+            sys.setprofile(note_call)
             calls()
             sys.setprofile(None)
 
-        return seconds_a_note(_do_nothing, noted)
+        return seconds_a_note(_do_nothing, run_noted)
 
     def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         """Call `entered` and `left` for Python functions of the threads in reach."""

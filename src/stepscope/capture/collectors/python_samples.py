@@ -295,7 +295,7 @@ class PythonSamplesCollector:
         if not any(ended) and not seen:
             return Fragment(b"", 0)
 
-        def line_of(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - a callback
+        def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - a callback
             beside = thread in self._beside
             if is_line and beside:
                 return None
@@ -305,7 +305,9 @@ class PythonSamplesCollector:
 
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        begins = self._store.write_frames(plane, ended, line_of=line_of, clock=clock)
+        begins = self._store.write_frames(
+            plane, ended, line_of=samples_line, clock=clock
+        )
         for times in seen:
             self._write_core_time(plane, times, clock)
         begins += [times.begin_ns for times in seen]

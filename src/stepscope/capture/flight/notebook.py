@@ -167,13 +167,13 @@ def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, in
     open_spans: list[Span] = []
     at = begin_ns
 
-    def reach(until: int) -> None:
+    def close_ended_spans(until: int) -> None:
         while open_spans and open_spans[-1].end_ns <= until:
             inner = open_spans.pop()
-            give(inner.name, inner.end_ns)
-        give(open_spans[-1].name if open_spans else "", until)
+            give_time(inner.name, inner.end_ns)
+        give_time(open_spans[-1].name if open_spans else "", until)
 
-    def give(name: str, until: int) -> None:
+    def give_time(name: str, until: int) -> None:
         nonlocal at
         if until > at:
             found[name] = found.get(name, 0) + until - at
@@ -182,9 +182,9 @@ def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, in
     for span in sorted(spans, key=lambda it: (it.begin_ns, -it.end_ns)):
         begin, end = max(span.begin_ns, begin_ns), min(span.end_ns, end_ns)
         if end > begin:
-            reach(begin)
+            close_ended_spans(begin)
             open_spans.append(Span(begin, end, span.name))
-    reach(end_ns)
+    close_ended_spans(end_ns)
     return found
 
 

@@ -297,6 +297,6 @@ def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None
     Raises:
         Exception: This version of the module has no place to listen at.
     """
-    listen = importlib.import_module(STEP_SOURCES[arrived]).listen
+    listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
     undo: Callable[[], None] = listen(counter)
     return undo

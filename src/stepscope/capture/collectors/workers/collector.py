@@ -276,14 +276,16 @@ class WorkersCollector(Collector):
         if not any(ended):
             return Fragment(b"", 0)
 
-        def line_of(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - a callback
+        def samples_line(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - a callback
             kind: SamplesKind = "functions_of_worker"
             kind = "source_lines_of_worker" if is_line else kind
             return SamplesLine(process, self._names[process], self._hz, kind)
 
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        begins = self._store.write_frames(plane, ended, line_of=line_of, clock=clock)
+        begins = self._store.write_frames(
+            plane, ended, line_of=samples_line, clock=clock
+        )
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
 

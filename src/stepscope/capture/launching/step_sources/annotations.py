@@ -20,7 +20,7 @@ _NUMBER: Final = "step_num"
 _UNHEARD_OF: Final = 1
 
 
-def listen(counter: StepCounter[Window]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
     """Count the outermost annotations with a step number; what ends it."""
     steps = _OwnSteps(counter)
 

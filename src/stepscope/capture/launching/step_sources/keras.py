@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the batches of every `fit`, and updates outside of it; what ends it.
 
     Raises:
@@ -74,11 +74,11 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     undone.append(_wrap_method(Optimizer, "apply", after=optimizer_updated))
 
-    def undo_all() -> None:
+    def undo_hooks() -> None:
         for restore in undone:
             restore()
 
-    return undo_all
+    return undo_hooks
 
 
 class _Fit:
