@@ -251,7 +251,6 @@ class Schedule:
             self._open.__enter__()
 
     def _lower_if_needed(self) -> None:
-        """Record less where steps of the last recording took too long."""
         if not self._cost.is_too_much:
             return
         less = lower_options(self._options)

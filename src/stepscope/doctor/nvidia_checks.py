@@ -233,7 +233,6 @@ def _missing_library_check(machine: Machine, fact: str) -> Check:
 
 
 def _numbered_libraries(machine: Machine, packaged: list[Path]) -> dict[Path, int]:
-    """Return the libraries of this machine, with the number in the name of each."""
     places = [path for pattern in _TOOLKITS for path in machine.find(pattern)]
     for text in machine.environ.get("LD_LIBRARY_PATH", "").split(":"):
         if text:

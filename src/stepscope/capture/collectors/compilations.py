@@ -126,7 +126,6 @@ class CompilationsCollector:
 
 
 def _torch_compilations(clock: ClockPair) -> Iterator[_Row]:
-    """Yield what PyTorch's compiler says that it did since the recording began."""
     utils: Any = sys.modules.get("torch._dynamo.utils")
     if not hasattr(utils, "get_compilation_metrics"):
         return

@@ -259,7 +259,6 @@ class _Thread:
 
 
 def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
-    """Add a range, one with those that it touches."""
     while ranges and ranges[-1][1] + _SLACK_NS >= begin:
         before = ranges.pop()
         begin, end = min(begin, before[0]), max(end, before[1])

@@ -112,11 +112,7 @@ class GivesWay(abc.ABC):
         self._undo: list[Callable[[], None]] = []
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record, unless the program's own profiler runs.
-
-        Raises:
-            Exception: The framework refuses.
-        """
+        """Begin to record, unless the program's own profiler runs."""
         with self._own_calls:
             self.left_over.end_recordings()
             runs = self.program_profiler()
@@ -161,11 +157,7 @@ class GivesWay(abc.ABC):
                 end()
 
     def hand_over(self) -> Collected:
-        """End the recording; nothing was collected where none began.
-
-        Raises:
-            Exception: The framework lost what it had recorded.
-        """
+        """End the recording; nothing was collected where none began."""
         with self._own_calls:
             self._unguard_entrances()
             kept, self._kept = self._kept, None

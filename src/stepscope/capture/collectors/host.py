@@ -133,7 +133,6 @@ class _Columns(NamedTuple):
 
 
 def _split_forwarded(drained: recorder.Drained) -> tuple[_Columns, _Columns]:
-    """Return annotations of our own, and those that a framework was given too."""
     *columns, forwarded = drained
     if not any(forwarded):
         return _Columns(*columns), _Columns([], [], [], [], [])

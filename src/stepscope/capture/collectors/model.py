@@ -77,7 +77,6 @@ class ModelCollector:
 
 
 def _trained_models() -> list[Any]:
-    """Return the models that are trained in this process."""
     torch: Any = sys.modules.get("torch")
     keras = _keras_model()
     module = getattr(getattr(torch, "nn", None), "Module", None)

@@ -114,7 +114,7 @@ class PythonCallsCollector(Collector):
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:
-        """Take what was run_noted, and count what that costs."""
+        """Take what was noted, and count what that costs."""
         ours = self._names.own_threads()
         calls: list[_Row] = []
         left = len(self._notes)
@@ -187,7 +187,6 @@ class _Calls:
         return rows
 
     def open_calls(self) -> int:
-        """Return how many calls of the program have begun and not ended."""
         return sum(
             bool(self._names.function_name(code))
             for stack in self._open.values()
@@ -221,11 +220,9 @@ class _Monitoring:
         return None if holder is None else repr(holder)
 
     def unreached_warnings(self) -> tuple[str, ...]:
-        """Nothing is out of reach."""
         return ()
 
     def seconds_a_note(self, note: _NoteTaker) -> float:
-        """Measure what a note costs here, in a function of its own."""
         events = self._monitoring.events
         wanted = events.PY_START | events.PY_RETURN
 
@@ -245,7 +242,6 @@ class _Monitoring:
             self._monitoring.free_tool_id(self._tool)
 
     def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
-        """Call `entered` and `left` for every Python function of every thread."""
         events = self._monitoring.events
         self._monitoring.use_tool_id(self._tool, "stepscope")
 
@@ -260,7 +256,6 @@ class _Monitoring:
         self._monitoring.set_events(self._tool, wanted)
 
     def remove_hooks(self) -> tuple[str, ...]:
-        """Give the place back."""
         self._monitoring.set_events(self._tool, 0)
         self._monitoring.free_tool_id(self._tool)
         return ()
@@ -305,7 +300,7 @@ class _Profile:
 
     def __init__(self) -> None:
         self._is_set = False
-        #: Why the main thread's calls are not run_noted; None where they are.
+        #: Why the main thread's calls are not noted; None where they are.
         self._main_missing: str | None = None
 
     def current_holder(self) -> str | None:

@@ -176,7 +176,6 @@ def _profile_request(levels: TracerLevels, session: str, host_name: str) -> byte
 
 
 def _refusal_text(refusal: Any) -> str:
-    """Return one line of what a call said."""
     details = str(refusal.details()).splitlines() or [""]
     return f"the profiler service refused: {details[0] or refusal.code().name}"
 

@@ -108,7 +108,6 @@ class Budget:
         return ()
 
     def _recent_slow_steps(self, now_s: float) -> list[KeptProfile]:
-        """Return the slow steps of the last hour, the least bad one first."""
         return _least_bad_first(
             it
             for it in self._kept

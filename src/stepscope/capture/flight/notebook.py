@@ -138,7 +138,6 @@ class Notebook:
         return found
 
     def _annotation_spans(self, steps: Iterable[Step]) -> list[Span]:
-        """Return what lies within some steps of one loop, on their threads."""
         steps = tuple(steps)
         first = min(step.begin_ns for step in steps)
         last = max(step.end_ns for step in steps)

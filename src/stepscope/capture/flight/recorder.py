@@ -326,7 +326,6 @@ class FlightRecorder:
                 time.sleep(_FLUSH_S)
 
     def _judge_last_steps(self, *, signalled: bool) -> None:
-        """Look at what was recorded since the last turn."""
         if self._stopped:
             return
         if signalled:

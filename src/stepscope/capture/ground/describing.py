@@ -136,7 +136,6 @@ def _make_parameter(
     separator: str = "/",
     trainable: bool | None,
 ) -> Parameter:
-    """Return the description of a variable, by its name or the path of a pytree."""
     if isinstance(name, str):
         scope = name.rpartition(separator)[0]
     else:

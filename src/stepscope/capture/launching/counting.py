@@ -213,7 +213,6 @@ class StepCounter(Generic[_Hearer_co]):
         self.window.counted = what
 
     def _records_passes(self) -> bool:
-        """Return whether a window of steps is open whose steps are passes."""
         within = self.window.phase is Phase.STEPS
         return within and self._followed == self._passes.leads
 

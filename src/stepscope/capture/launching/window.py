@@ -378,7 +378,6 @@ class Window:
             self._within_step = False
 
     def _only_waits(self, *, ends: bool) -> bool:
-        """Return whether the program only waits for processes that it started."""
         if self.annotated or self._ended:
             return False
         return only_waits(self.plan.notes, ours_s=self._ours_s, ends=ends)

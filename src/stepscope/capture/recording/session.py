@@ -357,7 +357,6 @@ class _Shared:
         self._ended = mmap.mmap(-1, 1)
 
     def has_ended(self) -> bool:
-        """Return whether the parent has stopped its recording."""
         return self._ended[0] != 0
 
     def mark_ended(self) -> None:

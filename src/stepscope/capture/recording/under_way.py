@@ -347,7 +347,6 @@ class UnderWay:
 
 
 def _storing_warnings(spool: Spool, flusher: Flusher) -> list[str]:
-    """Return what was lost between the collectors and the file."""
     found = [
         f"events of {name} were not stored: {failure}"
         for name, failure in flusher.failures.items()

@@ -156,7 +156,6 @@ def growth_since(container: Container, length: int) -> Added:
 
 
 def _program_variables() -> Iterator[_Object]:
-    """Yield the variables of the program's functions that run now."""
     names = FunctionNames()
     frames: list[FrameType | None] = [*sys._current_frames().values()]  # noqa: SLF001 - the way to them
     while frames:

@@ -117,7 +117,6 @@ def _find_growth(
 def _write_growth(
     grown: list[tuple[Added, str, str]], clock: ClockPair, times_ns: tuple[int, int]
 ) -> bytes:
-    """Write counters that are 0 when the recording begins."""
     space = XSpaceBuilder(platform.node(), start_ns=None)
     plane = space.plane(HOST_PLANE)
     rows = [

@@ -429,7 +429,6 @@ def _native_profiler() -> Any:
 
 
 def _activities_to_record(levels: TracerLevels) -> list[Any]:
-    """Return what PyTorch is to record at these levels."""
     from torch.profiler import (  # noqa: PLC0415 - the user's
         ProfilerActivity,
         supported_activities,
@@ -457,7 +456,6 @@ def _every_thread(*, stacks: bool) -> Any:
 
 
 def _thread_names() -> dict[tuple[int, int], str]:
-    """Threads of this process by number, named as PyTorch names them."""
     found = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:

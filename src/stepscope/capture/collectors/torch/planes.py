@@ -145,7 +145,6 @@ class _Writing:
         self._shapes: dict[int, str | None] = {}
 
     def write_line(self, place: _Place, rows: NDArray[np.int64]) -> None:
-        """Add the events in some rows as one line."""
         plane = self._builder.plane(place.plane)
         # Lines of a thread are joined where they count from one moment.
         lead_ns = self._lead_ns
@@ -228,7 +227,6 @@ def _unwrap_annotations(activities: Activities) -> Activities:
 def _rows_by_place(
     activities: Activities, process: int
 ) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
-    """Yield each line with the rows of its events."""
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -256,7 +254,6 @@ def _line_place(
     process: int,
     names: Mapping[tuple[int, int], str],
 ) -> _Place:
-    """Return the line of a category's events at a place (process, device) and lane."""
     shown = names.get((place, lane))
     if category in _ON_THREAD or category.endswith(CALLS):
         # No program has process number 0 or less: the tracer did not know it.

@@ -168,7 +168,6 @@ class WorkersCollector(Collector):
         return Collected(spooled.xspace + last.xspace, tuple(self._list_warnings()))
 
     def _start_if_needed(self) -> None:
-        """Start the thread when there is something to look at."""
         if self._thread is None and not self._stop.is_set() and child_processes():
             self._thread = threading.Thread(
                 target=self._sample_until_stopped, name="stepscope-workers", daemon=True
@@ -213,7 +212,6 @@ class WorkersCollector(Collector):
                 worker.close_memory()
 
     def _choose_workers(self, place: _Place) -> None:
-        """Look at new workers too."""
         found = child_processes()
         for process in self._workers.keys() - found.keys():
             self._let_go(process, recorder.now())
@@ -290,7 +288,6 @@ class WorkersCollector(Collector):
 
 
 def _place_here() -> _Place | Unseen:
-    """Return what has to be known of this interpreter; else why it is not."""
     layout = layout_here()
     if isinstance(layout, Unseen):
         return layout

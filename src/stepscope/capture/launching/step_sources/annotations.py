@@ -55,7 +55,6 @@ class _OwnSteps:
     def _hear_annotation(
         self, name: str, stats: Mapping[str, object]
     ) -> _Heard | _Unheard:
-        """Return what is to hear the end of an annotation that begins."""
         window = self.counter.window
         if not window.mark.marking:
             window.annotated = True
