@@ -87,7 +87,7 @@ def draw(host):
         for index in range(shown.begin_ps // width, shown.end_ps // width + 1):
             tracks = range(len(shown.tracks))[first : first + MOST_TRACKS]
             found = tiles(profile, host, tracks=tracks, level=level, index=index)
-            sys.stdout.buffer.write(frames.encode(*slice_frame(found)))
+            sys.stdout.buffer.write(frames.encode_frame(*slice_frame(found)))
 drawn = (trace_lanes, event_categories) if "trace_viewer" in sys.argv else ()
 for tool, result in answers(profile, sys.argv[2:], beside=drawn).items():
     answer = to_json.envelope(

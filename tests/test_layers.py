@@ -103,7 +103,7 @@ ROOMS = {
     "capture": {
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.torch": (
-            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.contract collectors.giving_way "
             "collectors.levels ground temporary"
         ),
         "collectors.workers": (
@@ -167,18 +167,21 @@ ROOMS = {
         "kineto.json": "",
         "kineto.decoded": "assemble kineto.columns kineto.json",
         "kineto.tables": (
-            "assemble kineto.columns kineto.decoded kineto.json launch_shapes "
-            "torch_allocations"
+            "assemble declared_words kineto.columns kineto.decoded kineto.json "
+            "launch_shapes torch_allocations"
         ),
-        "nsight_compute": "assemble launch_shapes vendor_tool",
-        "memory": "assemble",
+        "nsight_compute": "assemble declared_words launch_shapes vendor_tool",
+        "memory": "assemble declared_words",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "assemble nsight_systems.database",
         "nsight_systems.tables": (
-            "assemble launch_shapes nsight_systems.database nsight_systems.decoded"
+            "assemble declared_words launch_shapes nsight_systems.database "
+            "nsight_systems.decoded"
         ),
-        "xplane.decoded": "",
-        "xplane.tables": "assemble hlo launch_shapes torch_allocations xplane.decoded",
+        "xplane.decoded": "assemble",
+        "xplane.tables": (
+            "assemble declared_words hlo launch_shapes torch_allocations xplane.decoded"
+        ),
     },
     "remote": {
         "access": "addresses captures client destinations messages transport",

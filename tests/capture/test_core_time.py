@@ -122,13 +122,13 @@ def test_texts_of_the_system_are_read_only_where_they_can_be_news(
 ) -> None:
     """A thread that computes, and one that did nothing since, have not waited."""
     read = []
-    delay = CoreClocks._delay
+    delay = CoreClocks._read_delay
 
     def counted(self: CoreClocks, file: int, at_ns: int, ran_ns: int) -> object:
         read.append(at_ns)
         return delay(self, file, at_ns, ran_ns)
 
-    monkeypatch.setattr(CoreClocks, "_delay", counted)
+    monkeypatch.setattr(CoreClocks, "_read_delay", counted)
     ran_ns = iter((5 * MS, 5 * MS, 15 * MS, 25 * MS, 28 * MS))
     monkeypatch.setattr(time, "clock_gettime_ns", lambda _: next(ran_ns))
     clocks, mine = CoreClocks(), threading.get_native_id()

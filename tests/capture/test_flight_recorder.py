@@ -249,7 +249,7 @@ def test_the_steps_that_follow_belong_to_what_was_written_before_them(
 
     monkeypatch.setattr(recorder, "record_following", following)
     with ss.flight_recorder(tmp_path, on_signal=None, most=5) as kept:
-        kept._answer("slow step", "it took long")
+        kept._write_with_following("slow step", "it took long")
         first, second = kept.written
     assert (first.why, first.following) == ("slow step", tmp_path / "after")
     assert (second.why, second.following) == ("asked for", None)
@@ -276,9 +276,10 @@ def test_noise_does_not_silence_the_recorder_and_one_line_says_what_is_not_writt
     """After ten profiles, written within seconds, no hang and no exception was told."""
     with ss.flight_recorder(tmp_path, most=2, on_signal=None) as kept:
         for lost_ms in (7, 9, 5, 6, 8):
-            kept._write("slow step", f"{lost_ms} ms", lost_ns=lost_ms * 1_000_000)
-        kept._write("hang", "planted")
-        kept._write("exception", "planted")
+            text = f"{lost_ms} ms"
+            kept._write_profile("slow step", text, lost_ns=lost_ms * 1_000_000)
+        kept._write_profile("hang", "planted")
+        kept._write_profile("exception", "planted")
         on_disk = [it.text for it in kept.written if it.path is not None]
         assert on_disk == ["9 ms", "8 ms", "planted", "planted"]
         assert {it.path for it in kept.written} - {None} == set(runs(tmp_path))

@@ -20,9 +20,9 @@ from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.memory.containers import (
     Container,
     added_to,
-    containers,
+    reachable_containers,
 )
-from stepscope.capture.collectors.memory.held import Added, graph_of
+from stepscope.capture.collectors.memory.held import Added, Graphs
 from stepscope.capture.collectors.memory.kept import KeptCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions
@@ -164,7 +164,7 @@ def test_a_sum_whose_graph_goes_on_in_each_step_is_kept() -> None:
 
     (found,) = recorded(step)
     assert found.startswith("total of ")
-    assert graph_of(total) == Added(15, 0, 15 * 1024)
+    assert Graphs().add([total]) == Added(15, 0, 15 * 1024)
 
 
 def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
@@ -180,12 +180,12 @@ def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
 def test_what_the_program_packed_itself_has_no_size() -> None:
     node = Node()
     node.data = object()
-    assert graph_of(Tensor(node)) == Added(1, 0, 0)
+    assert Graphs().add([Tensor(node)]) == Added(1, 0, 0)
 
 
 def test_nothing_lives_longer_for_having_been_looked_at() -> None:
     mine = Keeper()
-    assert "mine.rows" in {one.path for one in containers().values()}
+    assert "mine.rows" in {one.path for one in reachable_containers().values()}
     gone = weakref.ref(mine)
     del mine
     assert gone() is None
@@ -195,7 +195,7 @@ def test_the_programs_own_dictionary_of_variables_stays_as_it_is() -> None:
     kept = [1]
     before = locals()
     later = [2]
-    containers()
+    reachable_containers()
     assert before == {"kept": kept}
     assert later == [2]
 
@@ -204,7 +204,9 @@ class Model:
     """Has a method of the name of a function of Python's."""
 
     def eval(self) -> list[list[int]]:
-        return [one.value for one in containers().values() if one.path == "kept"]
+        return [
+            one.value for one in reachable_containers().values() if one.path == "kept"
+        ]
 
 
 def test_a_function_that_evaluates_a_model_is_looked_at() -> None:
@@ -217,7 +219,7 @@ def test_a_function_that_evaluates_a_model_is_looked_at() -> None:
 )
 def test_what_a_function_executed_stays_among_its_variables() -> None:
     exec("made = [1]")  # noqa: S102 - as programs read their settings
-    containers()
+    reachable_containers()
     exec("made += [2]")  # noqa: S102 - as above
 
 
@@ -245,7 +247,7 @@ def test_variables_stay_where_a_trace_function_runs() -> None:
     thread = threading.Thread(target=run)
     thread.start()
     entered.wait(10)
-    containers()
+    reachable_containers()
     looked.set()
     thread.join()
     assert found == [3]
@@ -287,12 +289,12 @@ Nameless.__module__ = None  # type: ignore[assignment]
 def test_no_code_of_the_program_is_run() -> None:
     odd = (Unfriendly([1]), Lazy(), Namespace(), Nameless())
     holder = {"odd": odd}
-    assert id(holder) in containers()
+    assert id(holder) in reachable_containers()
 
 
 def test_a_text_as_key_is_no_way_to_a_container() -> None:
     kept: dict[str, Any] = {"short": [], "a question of the user's " * 4: []}
-    found = containers()
+    found = reachable_containers()
     assert {id(kept), id(kept["short"])} <= found.keys()
     assert not any("question" in one.path for one in found.values())
 

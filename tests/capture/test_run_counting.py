@@ -124,7 +124,7 @@ def test_a_state_is_followed_for_as_long_as_it_comes_back() -> None:
         # The sixth call begins anew; each returns a loss and a state.
         given = (Array(), Array()) if number == 6 else state
         result = (Array(), (Array(), given[1]))
-        found.append(carried.back("step", (given, Array()), result))
+        found.append(carried.comes_back("step", (given, Array()), result))
         state = result[1]
     assert found == [False, *[True] * 5, False, *[True] * 5]
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from stepscope.capture.ground.run import Run
 
@@ -80,12 +79,7 @@ class Profile:
         self._session = Session.start(self._logdir, self._options)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._session is not None:
             with leaving.undisturbed():
                 self._run = self._session.stop()
@@ -206,29 +200,28 @@ class Schedule:
         self._begin_step()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # The step that begins after the last `step()` is none of the loop's, and one
         # that an exception ended is not whole: neither is marked.
         if self._open is not None:
             self._open.cancel()
             self._open = None
         if self._session is not None:
-            self._leave(keep=self._place() >= self._wait + self._warmup)
+            self._end_session(keep=self._step_of_cycle() >= self._wait + self._warmup)
 
     def step(self) -> None:
         """Say that a step of the loop is over."""
         if self._open is not None:
             self._open.__exit__(None, None, None)
             self._open = None
-        self._note_cost()
+        began_s, self._began_s = self._began_s, None
+        if began_s is not None:
+            recorded = self._session is not None
+            note = self._cost.within if recorded else self._cost.before
+            note(self._now_s() - began_s)
         self._step += 1
-        if self._session is not None and self._place() == 0:
-            self._leave(keep=True)
+        if self._session is not None and self._step_of_cycle() == 0:
+            self._end_session(keep=True)
         try:
             self._begin_step()
         except StepscopeError as error:
@@ -236,20 +229,16 @@ class Schedule:
             self._repeat, self._cycle = 1, self._step
             _log.warning("stepscope: the schedule ends here: %s", error)
 
-    def _place(self) -> int:
-        """Return which step of the cycle this is."""
+    def _step_of_cycle(self) -> int:
         return self._step % self._cycle
 
-    def _is_over(self) -> bool:
-        return self._repeat > 0 and self._step >= self._repeat * self._cycle
-
     def _begin_step(self) -> None:
-        if self._is_over():
+        if self._repeat > 0 and self._step >= self._repeat * self._cycle:
             return
-        place = self._place()
+        place = self._step_of_cycle()
         first_active = self._wait + self._warmup
         if place == first_active and self._session is not None:
-            self._leave(keep=False)
+            self._end_session(keep=False)
         if place >= self._wait and self._session is None:
             self._lower_if_needed()
             self._session = Session.start(self._logdir, self._options)
@@ -260,13 +249,6 @@ class Schedule:
         if place >= first_active:
             self._open = StepTrace(self._step)
             self._open.__enter__()
-
-    def _note_cost(self) -> None:
-        began_s, self._began_s = self._began_s, None
-        if began_s is not None:
-            recorded = self._session is not None
-            note = self._cost.within if recorded else self._cost.before
-            note(self._now_s() - began_s)
 
     def _lower_if_needed(self) -> None:
         """Record less where steps of the last recording took too long."""
@@ -283,7 +265,7 @@ class Schedule:
         )
         self._lowered = (*self._lowered, sentence)
 
-    def _leave(self, *, keep: bool) -> None:
+    def _end_session(self, *, keep: bool) -> None:
         session, self._session = self._session, None
         if session is not None:
             if not self.runs:

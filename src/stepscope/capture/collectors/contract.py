@@ -51,6 +51,7 @@ class Collector(Protocol):
         reason is no warning, because a program without that framework lacks nothing.
         Nothing is imported that the program has not imported itself.
         """
+        return None
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record. `stop` reports what an option cannot do here."""

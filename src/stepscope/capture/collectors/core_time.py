@@ -147,9 +147,13 @@ class CoreClocks:
             if ran_ns is None:
                 continue
             known = self._delays.get(thread)
-            computes = known is not None and _computes(known, at_ns, ran_ns)
+            # It was on a core nearly all the time since then: what is left is too short
+            # to say of it that the thread was ready, or waited.
+            computes = known is not None and (
+                (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
+            )
             if known is None or not (computes or self._before.get(thread) == ran_ns):
-                known = self._delay(file, at_ns, ran_ns)
+                known = self._read_delay(file, at_ns, ran_ns)
                 if known is None:
                     continue
                 self._delays[thread] = known
@@ -167,7 +171,7 @@ class CoreClocks:
         self._process_ns, self._before, self._at_ns = process_ns, ran, at_ns
         return found
 
-    def _delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
+    def _read_delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
         """Read for how long a thread was ready and had no core; None if unknown."""
         fields = self._text(file).split()
         if len(fields) == _FIELDS and all(map(bytes.isdigit, fields)):
@@ -191,14 +195,6 @@ class CoreClocks:
             return b""
         length = self._pread(file.unchecked, self._buffer, _READ_BYTES, 0)
         return self._buffer.raw[: max(length, 0)].strip()
-
-
-def _computes(known: _Delay, at_ns: int, ran_ns: int) -> bool:
-    """Return whether a thread was on a core nearly all the time since a reading.
-
-    What is left is too short to say of it that the thread was ready, or waited.
-    """
-    return (at_ns - known.at_ns) - (ran_ns - known.ran_ns) < _SLACK_NS
 
 
 def _opened(path: str) -> OwnFile | None:
@@ -342,6 +338,10 @@ class _Switching:
             sys.setswitchinterval(usual_s)
 
     def _main_runs_alone(self) -> bool:
+        """Return whether all other threads have only waited since the last time.
+
+        One that is new is held against what the main thread has computed in its life.
+        """
         threads = threading.enumerate()
         ours = {
             thread.ident
@@ -351,17 +351,10 @@ class _Switching:
         # Threads that are not Python's own have frames too, and no clock that is known.
         others = sys._current_frames().keys() - ours  # noqa: SLF001 - the way there is
         known = {thread.ident: native_id(thread) for thread in threads}
-        return self._wait({known.get(ident) for ident in others})
-
-    def _wait(self, threads: Iterable[int | None]) -> bool:
-        """Say whether these have only waited since the last time.
-
-        One that is new is held against what the main thread has computed in its life.
-        """
         before, self._ran_ns = self._ran_ns, {}
         begin_ns, self._read_ns = self._read_ns, time.monotonic_ns()
         wait = True
-        for thread in threads:
+        for thread in {known.get(ident) for ident in others}:
             if thread is None or sys.platform != "linux":
                 wait = False
                 continue

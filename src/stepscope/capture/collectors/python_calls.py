@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope._core import recorder
-from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.ground.affordable import CallsCost, seconds_a_note
 from stepscope.capture.ground.encoding import OWN_THREADS, Rows, ThreadNames, add_rows
 from stepscope.capture.ground.functions import FunctionNames
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.unavailable import Unavailable
 
     _NoteTaker = Callable[..., None]
 
@@ -46,7 +45,7 @@ _Row = tuple[str, int, int, int, "dict[str, object]"]
 _AT_ONCE: Final = 20_000
 
 
-class PythonCallsCollector:
+class PythonCallsCollector(Collector):
     """Notes calls of Python functions on every thread that the hooks reach."""
 
     name = "python_calls"
@@ -61,10 +60,6 @@ class PythonCallsCollector:
         self._names = ThreadNames()
         self._warnings: list[str] = []
         self._cost: CallsCost | None = None
-
-    def available(self) -> Unavailable | None:
-        """Return None: `python_tracer_level` alone decides whether it records."""
-        return None
 
     def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Set the hooks, if the options ask for calls and nobody else has them."""
@@ -93,7 +88,7 @@ class PythonCallsCollector:
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh()
-        rows = self._taken()
+        rows = self._take_rows()
         lost, self._told_lost = self._lost - self._told_lost, self._lost
         if self._cost is not None:
             self._cost.add(2 * lost, storing_s=0.0)
@@ -114,26 +109,24 @@ class PythonCallsCollector:
         """How much longer the program takes for this; None where it is not known."""
         if self._cost is None:
             return None
-        return self._cost.slowdown(time.monotonic(), waiting=self._waiting())
+        # Notes that are not stored yet; of lost calls both count.
+        waiting = len(self._notes) + 2 * (self._lost - self._told_lost)
+        return self._cost.slowdown(time.monotonic(), waiting=waiting)
 
-    def _waiting(self) -> int:
-        """Return the notes that are not stored yet; of lost calls both count."""
-        return len(self._notes) + 2 * (self._lost - self._told_lost)
-
-    def _taken(self) -> Rows:
+    def _take_rows(self) -> Rows:
         """Take what was noted, and count what that costs."""
         ours = self._names.own()
-        found: list[_Row] = []
+        calls: list[_Row] = []
         left = len(self._notes)
         while left:
             before_s = time.thread_time()
             slice_of = min(left, _AT_ONCE)
             left -= slice_of
             notes = [self._notes.popleft() for _ in range(slice_of)]
-            found += self._calls.ended(it for it in notes if it[1] not in ours)
+            calls += self._calls.ended(it for it in notes if it[1] not in ours)
             if self._cost is not None:
                 self._cost.add(slice_of, storing_s=time.thread_time() - before_s)
-        return Rows(*zip(*found, strict=True)) if found else Rows((), (), (), (), ())
+        return Rows(*zip(*calls, strict=True)) if calls else Rows((), (), (), (), ())
 
     def halt(self) -> None:
         """Take the hooks away."""
@@ -258,12 +251,9 @@ class _Monitoring:
 
         wanted = 0
         for event, callback in (
-            (events.PY_START, entered),
-            (events.PY_RESUME, entered),
-            (events.PY_THROW, entered),
-            (events.PY_RETURN, left),
-            (events.PY_YIELD, left),
-            (events.PY_UNWIND, left),
+            *((events.PY_START, entered), (events.PY_RESUME, entered)),
+            *((events.PY_THROW, entered), (events.PY_RETURN, left)),
+            *((events.PY_YIELD, left), (events.PY_UNWIND, left)),
         ):
             self._monitoring.register_callback(self._tool, event, callback)
             wanted |= event

@@ -84,29 +84,25 @@ class LastWords:
 
     def __init__(self, heard: Callable[[BaseException], object]) -> None:
         """Come before the hook that is there, which is called in any case."""
-        self._heard = heard
+        self._heard: Callable[[BaseException], object] | None = heard
         self._before: Callable[..., Any] = sys.excepthook
-        self._ours = self._hook
+        self._ours = self._call_hooks
         sys.excepthook = self._ours
 
     def end(self) -> None:
         """Give the hook back, unless another came before it."""
         if sys.excepthook is self._ours:
             sys.excepthook = self._before
-        self._heard = _nothing
+        self._heard = None
 
-    def _hook(
+    def _call_hooks(
         self,
         kind: type[BaseException],
         error: BaseException,
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if not isinstance(error, KeyboardInterrupt):
+            if self._heard is not None and not isinstance(error, KeyboardInterrupt):
                 self._heard(error)
         finally:
             self._before(kind, error, traceback)
-
-
-def _nothing(_error: BaseException) -> None:
-    """Whoever heard has ended."""

@@ -235,15 +235,16 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
     }
     name, longer_ns = max(excess.items(), key=lambda it: it[1])
     line = (
-        f"{step.name} {step.number} took {_words(step.dur_ns)}, "
-        f"{step.dur_ns / median_ns:.1f} times the median of {_words(median_ns)}: "
+        f"{step.name} {step.number} took {_duration_words(step.dur_ns)}, "
+        f"{step.dur_ns / median_ns:.1f} times the median of "
+        f"{_duration_words(median_ns)}: {_duration_words(longer_ns)} longer than usual "
     )
-    if name:
-        line += f"{_words(longer_ns)} longer than usual in {name}"
-    else:
-        line += f"{_words(longer_ns)} longer than usual outside of any annotation"
+    line += f"in {name}" if name else "outside of any annotation"
     functions = notebook.functions(step.thread, step.begin_ns, step.end_ns)
-    return line + _mostly_in(functions, longer_ns)
+    longest = max(functions, key=lambda it: functions[it], default="")
+    if longest and functions[longest] >= _MOSTLY * longer_ns:
+        line += f", mostly in {longest}"
+    return line
 
 
 def hang_sentence(
@@ -251,7 +252,7 @@ def hang_sentence(
 ) -> str:
     """Say since when no step has ended, and where the program is."""
     line = (
-        f"no step has ended for {_words(now_ns - since_ns)}; the last one was "
+        f"no step has ended for {_duration_words(now_ns - since_ns)}; the last one was "
         f"{last.name} {last.number}"
     )
     for thread, what in ((last.thread, "its thread"), (main_thread, "the main thread")):
@@ -271,14 +272,5 @@ def exception_sentence(error: BaseException, last: Step | None) -> str:
     return f"{line}; the last step was {last.name} {last.number}"
 
 
-def _mostly_in(functions: dict[str, int], of_ns: int) -> str:
-    if not functions:
-        return ""
-    longest = max(functions, key=lambda it: functions[it])
-    if functions[longest] < _MOSTLY * of_ns:
-        return ""
-    return f", mostly in {longest}"
-
-
-def _words(ns: int) -> str:
+def _duration_words(ns: int) -> str:
     return duration_text(ns * _PS_PER_NS)

@@ -47,8 +47,6 @@ from stepscope.capture.recording.session import current, stand_by
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from stepscope.capture.flight.watch import Slow
 
 _log: Final = logging.getLogger("stepscope")
@@ -102,9 +100,9 @@ class _One:
         self.recorder = made
         if not self._hears_forks and hasattr(os, "register_at_fork"):
             self._hears_forks = True
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(after_in_child=self._forget_in_child)
 
-    def _forked(self) -> None:
+    def _forget_in_child(self) -> None:
         made, self.recorder = self.recorder, None
         self.lock = threading.Lock()
         if made is not None:
@@ -238,31 +236,26 @@ class FlightRecorder:
         if current() is None:
             self._ring.resume()
         self._bell = Bell(on_signal)
-        self._last_words = LastWords(self._ended_by)
+        self._last_words = LastWords(self._write_exception)
         atexit.register(self.stop)
         _one.begins(self)
         self._thread = threading.Thread(
-            target=self._run, name="stepscope-flight", daemon=True
+            target=self._turn_until_stopped, name="stepscope-flight", daemon=True
         )
         self._thread.start()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if isinstance(error, Exception):
-            self._ended_by(error)
+            self._write_exception(error)
         self.stop()
 
     def dump(self) -> Written:
         """Write what is kept now, whatever else was written."""
         with leaving.undisturbed():
-            return self._write(ASKED_FOR, "by a call of `dump()`")
+            return self._write_profile(ASKED_FOR, "by a call of `dump()`")
 
     def gauges(self) -> str:
         """Return what `/metrics` answers, as OpenMetrics text."""
@@ -285,25 +278,22 @@ class FlightRecorder:
     def stop(self) -> None:
         """Keep no more; without a profile written nothing is left."""
         with leaving.undisturbed():
-            self._stop()
-
-    def _stop(self) -> None:
-        if self._stopped or os.getpid() != self._process:
-            return
-        self._stopped = True
-        self._last_words.end()
-        atexit.unregister(self.stop)
-        self._bell.ring()
-        if self._thread is not threading.current_thread():
-            self._thread.join(_ENDS_WITHIN_S)
-        if not self._thread.is_alive():
-            self._bell.end()
-        stand_by(None)
-        self._ring.end(keep=False)
-        if self._metrics is not None:
-            self._metrics.stop()
-        with _one.lock:
-            _one.recorder = None
+            if self._stopped or os.getpid() != self._process:
+                return
+            self._stopped = True
+            self._last_words.end()
+            atexit.unregister(self.stop)
+            self._bell.ring()
+            if self._thread is not threading.current_thread():
+                self._thread.join(_ENDS_WITHIN_S)
+            if not self._thread.is_alive():
+                self._bell.end()
+            stand_by(None)
+            self._ring.end(keep=False)
+            if self._metrics is not None:
+                self._metrics.stop()
+            with _one.lock:
+                _one.recorder = None
 
     def pause(self) -> None:
         """Give way to a recording that begins; called by it."""
@@ -320,10 +310,10 @@ class FlightRecorder:
             self._logdir, self._rates, self._notebook, max_bytes=self._ring_bytes
         )
 
-    def _run(self) -> None:
+    def _turn_until_stopped(self) -> None:
         while not self._stopped:
             try:
-                self._turn(signalled=self._bell.wait(_FLUSH_S))
+                self._judge_last_steps(signalled=self._bell.wait(_FLUSH_S))
             except Exception as error:  # noqa: BLE001 - the edge to the program
                 if not self._failed:
                     self._failed = True
@@ -335,12 +325,12 @@ class FlightRecorder:
                 # What fails may fail at once, each time.
                 time.sleep(_FLUSH_S)
 
-    def _turn(self, *, signalled: bool) -> None:
+    def _judge_last_steps(self, *, signalled: bool) -> None:
         """Look at what was recorded since the last turn."""
         if self._stopped:
             return
         if signalled:
-            self._answer("signal", "a signal asked for it")
+            self._write_with_following("signal", "a signal asked for it")
         if not self._ring.records:
             return
         self._flushes += 1
@@ -348,18 +338,30 @@ class FlightRecorder:
             self._ring.flush()
         else:
             self._ring.look()
-        for slow in self._slow_steps():
+        for slow in self._new_slow_steps():
             self._ring.look()
             text = slow_step_sentence(slow, self._notebook)
             lost_ns = slow.step.dur_ns - slow.median_ns
-            self._answer(SLOW_STEP, text, lost_ns=lost_ns)
+            self._write_with_following(SLOW_STEP, text, lost_ns=lost_ns)
         now_ns = recorder.now()
-        if self._watch.hangs(now_ns):
-            self._hangs(now_ns)
+        last = self._watch.last
+        if self._watch.hangs(now_ns) and last is not None:
+            self._ring.look()
+            text = hang_sentence(
+                last,
+                self._notebook,
+                main_thread=native_id(threading.main_thread()) or 0,
+                since_ns=last.end_ns,
+                now_ns=now_ns,
+            )
+            self._write_profile("hang", text)
         if now_ns - self._ring.begun_ns > _LONGEST_NS:
-            self._begin_anew()
+            before, self._ring = self._ring, self._new_ring()
+            before.end(keep=False)
+            if current() is None:
+                self._ring.resume()
 
-    def _slow_steps(self) -> list[Slow]:
+    def _new_slow_steps(self) -> list[Slow]:
         steps = self._notebook.new_steps()
         judged = [self._watch.ended(step) for step in steps]
         slow = [it for it in judged if it is not None]
@@ -374,38 +376,22 @@ class FlightRecorder:
             )
         return slow
 
-    def _hangs(self, now_ns: int) -> None:
-        last = self._watch.last
-        if last is None:
-            return
-        self._ring.look()
-        text = hang_sentence(
-            last,
-            self._notebook,
-            main_thread=native_id(threading.main_thread()) or 0,
-            since_ns=last.end_ns,
-            now_ns=now_ns,
-        )
-        self._write("hang", text)
-
-    def _ended_by(self, error: BaseException) -> None:
+    def _write_exception(self, error: BaseException) -> None:
         with leaving.undisturbed():
-            self._write_of(error)
+            try:
+                # The step that `mark_step` began ends here.
+                recorder.end_step()
+                self._ring.flush()
+                for step in self._notebook.new_steps():
+                    self._watch.ended(step)
+                text = exception_sentence(error, self._watch.last)
+                self._write_profile(EXCEPTION, text)
+            except Exception as failure:  # noqa: BLE001 - the program's own error comes first
+                _log.warning("stepscope: the flight recorder failed: %s", failure)
 
-    def _write_of(self, error: BaseException) -> None:
-        try:
-            # The step that `mark_step` began ends here.
-            recorder.end_step()
-            self._ring.flush()
-            for step in self._notebook.new_steps():
-                self._watch.ended(step)
-            self._write(EXCEPTION, exception_sentence(error, self._watch.last))
-        except Exception as failure:  # noqa: BLE001 - the program's own error comes first
-            _log.warning("stepscope: the flight recorder failed: %s", failure)
-
-    def _answer(self, why: str, text: str, *, lost_ns: int = 0) -> None:
+    def _write_with_following(self, why: str, text: str, *, lost_ns: int = 0) -> None:
         """Write, and record the steps that follow in full."""
-        written = self._write(why, text, lost_ns=lost_ns)
+        written = self._write_profile(why, text, lost_ns=lost_ns)
         if written.path is None:
             return
         run = record_following(
@@ -422,9 +408,9 @@ class FlightRecorder:
                 it._replace(following=run.path) if it.path == written.path else it
                 for it in self.written
             )
-            self._forget(self._budget.add_file(written.path, run.path))
+            self._forget_removed(self._budget.add_file(written.path, run.path))
 
-    def _write(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
+    def _write_profile(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
         """Write a profile, or say once an hour why it is not written.
 
         Args:
@@ -448,24 +434,18 @@ class FlightRecorder:
             self.written = (*self.written, written)
             if saved.path is not None:
                 kept = KeptProfile(why, now_s, lost_ns, (saved.path,))
-                self._forget(self._budget.keep(kept))
+                self._forget_removed(self._budget.keep(kept))
         where = saved.why_not or f"written to {saved.path}"
         _log.warning("stepscope: %s: %s; %s", why, text, where)
         return written
 
-    def _forget(self, removed: tuple[KeptProfile, ...]) -> None:
+    def _forget_removed(self, removed: tuple[KeptProfile, ...]) -> None:
         """Name no file any more that was removed."""
         gone = {path for profile in removed for path in profile.files}
         self.written = tuple(
             it._replace(path=None, following=None) if it.path in gone else it
             for it in self.written
         )
-
-    def _begin_anew(self) -> None:
-        before, self._ring = self._ring, self._new_ring()
-        before.end(keep=False)
-        if current() is None:
-            self._ring.resume()
 
     def forked(self) -> None:
         """In a child: it has no flight recorder, and may make one."""

@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope import rundir
 from stepscope._core import recorder
@@ -29,7 +29,6 @@ from stepscope.xspace.merging.merge import whole_length
 from stepscope.xspace.reading.decode import decode_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from stepscope.capture.collectors.contract import Collected, Collector
@@ -41,12 +40,11 @@ _RING_EVENTS: Final = 8_192
 _COLLECTORS: Final = ("host", "process", "python_samples", "compilations")
 
 
-class Saved:
+class Saved(NamedTuple):
     """What became of an attempt to write a profile."""
 
-    def __init__(self, path: Path | None, why_not: str = "") -> None:
-        self.path = path
-        self.why_not = why_not
+    path: Path | None
+    why_not: str = ""
 
 
 class Ring:
@@ -103,7 +101,7 @@ class Ring:
             self._begin(self._host)
             self._others = {
                 "process": ProcessCollector(),
-                "python_samples": self._sampler(),
+                "python_samples": self._new_sampler(),
             }
             for collector in self._others.values():
                 if collector.available() is None:
@@ -119,7 +117,7 @@ class Ring:
             if self._compilations is not None:
                 ended.append(self._compilations)
             for collector in ended:
-                self._store(collector.name, self._stopped(collector))
+                self._store_collected(collector.name, self._stopped(collector))
             self._host, self._others, self._compilations = None, {}, None
 
     def flush(self) -> None:
@@ -129,8 +127,15 @@ class Ring:
                 return
             self._listen_to_compilers()
             for collector in (self._host, *self._others.values(), self._compilations):
-                if collector is not None:
-                    self._store_fragment(collector.name, collector.flush)
+                if collector is None:
+                    continue
+                try:
+                    fragment = collector.flush()
+                except Exception as error:  # noqa: BLE001 - a collector's edge
+                    self._note_failure(collector.name, error)
+                    continue
+                if fragment.xspace:
+                    self._append(collector.name, fragment)
 
     def look(self) -> None:
         """Store all there is, the functions that run at this moment too."""
@@ -139,8 +144,8 @@ class Ring:
             sampler = self._others.get("python_samples")
             if sampler is not None:
                 # Functions that have not returned are known at its end alone.
-                self._store(sampler.name, self._stopped(sampler))
-                self._others["python_samples"] = self._sampler()
+                self._store_collected(sampler.name, self._stopped(sampler))
+                self._others["python_samples"] = self._new_sampler()
                 self._begin(self._others["python_samples"])
 
     def save(self, why: str) -> Saved:
@@ -164,7 +169,11 @@ class Ring:
             warnings = [why, *self.warnings]
             if self._spool.dropped_events:
                 warnings.append("what is older than this ring holds was let go of")
-            since_ns = self._since_ns()
+            # When the first began of all that is kept.
+            oldest_ns = self._spool.oldest_ns()
+            since_ns = None
+            if oldest_ns is not None:
+                since_ns = self._recording.begin.wall_of(oldest_ns)
         directory = rundir.run_directory(self._logdir, rundir.new_run_name(time.time()))
         host = rundir.host_file_name(platform.node(), os.environ, hosts_of(directory))
         try:
@@ -206,12 +215,7 @@ class Ring:
             recorder.forget()
         self._host, self._others, self._compilations = None, {}, None
 
-    def _since_ns(self) -> int | None:
-        """Return when the first began of all that is kept, since 1970."""
-        oldest_ns = self._spool.oldest_ns()
-        return None if oldest_ns is None else self._recording.begin.wall_of(oldest_ns)
-
-    def _sampler(self) -> PythonSamplesCollector:
+    def _new_sampler(self) -> PythonSamplesCollector:
         return PythonSamplesCollector(heard=self._notebook.hear_frames)
 
     def _listen_to_compilers(self) -> None:
@@ -226,48 +230,32 @@ class Ring:
         try:
             collector.start(self._options, self._recording.begin)
         except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._fail(collector.name, error)
+            self._note_failure(collector.name, error)
 
     def _stopped(self, collector: Collector) -> Collected | None:
         try:
             return collector.stop()
         except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._fail(collector.name, error)
+            self._note_failure(collector.name, error)
             return None
 
-    def _store(self, name: str, collected: Collected | None) -> None:
-        if collected is not None and collected.xspace:
-            begin_ns = self._begin_of(collected.xspace)
-            self._append(name, Fragment(collected.xspace, 1, begin_ns))
-
-    def _store_fragment(self, name: str, flush: Callable[[], Fragment]) -> None:
-        try:
-            fragment = flush()
-        except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._fail(name, error)
+    def _store_collected(self, name: str, collected: Collected | None) -> None:
+        if collected is None or not collected.xspace:
             return
-        if fragment.xspace:
-            self._append(name, fragment)
+        xspace, begin_ns = collected.xspace, None
+        if whole_length(xspace) == len(xspace):
+            offsets_ps = decode_bytes(xspace).events.offset_ps
+            if len(offsets_ps):
+                begin_ns = self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
+        self._append(name, Fragment(xspace, 1, begin_ns))
 
     def _append(self, name: str, fragment: Fragment) -> None:
         if whole_length(fragment.xspace) == len(fragment.xspace):
             self._spool.append(fragment)
         else:
-            self._fail(name, ValueError("what it recorded is malformed"))
+            self._note_failure(name, ValueError("what it recorded is malformed"))
 
-    def _begin_of(self, xspace: bytes) -> int | None:
-        """Return when the first event of a message began; None without events.
-
-        Of a message that is torn within there is none; `_append` says so.
-        """
-        if whole_length(xspace) != len(xspace):
-            return None
-        offsets_ps = decode_bytes(xspace).events.offset_ps
-        if not len(offsets_ps):
-            return None
-        return self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
-
-    def _fail(self, name: str, error: Exception) -> None:
+    def _note_failure(self, name: str, error: Exception) -> None:
         sentence = f"{name} did not record: {type(error).__name__}: {error}"
         if sentence not in self.warnings:
             self.warnings.append(sentence)

@@ -72,10 +72,6 @@ class _Loop:
         self._by_age.append(dur_ns)
         bisect.insort(self.sorted, dur_ns)
 
-    def deviation_ns(self) -> int:
-        median = self.median_ns
-        return sorted(abs(it - median) for it in self.sorted)[len(self.sorted) // 2]
-
 
 class StepWatch:
     """Judges steps in the order of their ends. Memory: 64 numbers for each loop."""
@@ -101,7 +97,7 @@ class StepWatch:
                 return None
             loop = self._loops[step.name] = _Loop()
         slow = None
-        if self._counts(loop, step.dur_ns) and self._is_slow(loop, step.dur_ns):
+        if self._is_slow(loop, step.dur_ns):
             slow = Slow(step, loop.median_ns)
             loop.exempt_until = loop.seen + _COOLDOWN
             loop.worst_ns = step.dur_ns
@@ -127,15 +123,16 @@ class StepWatch:
         """Count silence from here: steps were not heard meanwhile."""
         self._heard_ns = now_ns
 
-    def _counts(self, loop: _Loop, dur_ns: int) -> bool:
-        if loop.seen >= loop.exempt_until:
-            return True
-        return 0 < _FAR_WORSE * loop.worst_ns < dur_ns
-
     def _is_slow(self, loop: _Loop, dur_ns: int) -> bool:
-        median = loop.median_ns
-        if dur_ns <= self._slower_than * median or dur_ns - median < _LEAST_NS:
+        is_far_worse = 0 < _FAR_WORSE * loop.worst_ns < dur_ns
+        if loop.seen < loop.exempt_until and not is_far_worse:
+            return False
+        median_ns = loop.median_ns
+        longer_ns = dur_ns - median_ns
+        if dur_ns <= self._slower_than * median_ns or longer_ns < _LEAST_NS:
             return False
         # Every second step may be a longer one: then the median deviation is 0.
-        often = loop.sorted[int(_OFTEN * len(loop.sorted))]
-        return dur_ns > often and dur_ns - median > _DEVIATIONS * loop.deviation_ns()
+        often_ns = loop.sorted[int(_OFTEN * len(loop.sorted))]
+        deviations_ns = sorted(abs(it - median_ns) for it in loop.sorted)
+        deviation_ns = deviations_ns[len(loop.sorted) // 2]
+        return dur_ns > often_ns and longer_ns > _DEVIATIONS * deviation_ns

@@ -229,17 +229,13 @@ class CallsCost:
             return None
         spent_s = (self._notes + waiting) * self._note_s + self._storing_s
         # Where others have the cores, each second of work takes longer than one.
-        spent_s *= self._stretched()
-        share = min(spent_s / lasted_s, _MOST)
-        return share / (1 - share)
-
-    def _stretched(self) -> float:
-        """Return how many times as long work takes beside other programs."""
         ran, waited = (
             now - before
             for now, before in zip(_ran_and_waited(), self._began, strict=True)
         )
-        return (ran + waited) / ran if ran > 0 else 1.0
+        spent_s *= (ran + waited) / ran if ran > 0 else 1.0
+        share = min(spent_s / lasted_s, _MOST)
+        return share / (1 - share)
 
 
 def _ran_and_waited() -> tuple[int, int]:
@@ -265,15 +261,15 @@ def seconds_a_note(
         noted: Runs what it is given while such calls are noted.
     """
 
-    def calls() -> None:
+    def make_calls() -> None:
         for _ in range(_CALLS):
             plain()
 
-    def took(run: Callable[[], object]) -> float:
+    def seconds_taken(run: Callable[[], object]) -> float:
         began_s = time.perf_counter()
         run()
         return time.perf_counter() - began_s
 
-    without_s = min(took(calls) for _ in range(_ROUNDS))
-    with_s = min(took(lambda: noted(calls)) for _ in range(_ROUNDS))
+    without_s = min(seconds_taken(make_calls) for _ in range(_ROUNDS))
+    with_s = min(seconds_taken(lambda: noted(make_calls)) for _ in range(_ROUNDS))
     return max(with_s - without_s, 0.0) / (_CALLS * _NOTES_A_CALL)

@@ -18,7 +18,6 @@ from stepscope.errors import NO_FRAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     Forward = Callable[[str, Mapping[str, object]], AbstractContextManager[object]]
 
@@ -103,11 +102,11 @@ def trace_function(
     Of a coroutine the time until it is done is annotated, waiting included.
     """
     if callable(function):
-        return _traced(function, function.__qualname__, stats)
+        return _wrap_in_trace(function, function.__qualname__, stats)
     name = function
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        return _traced(function, name or function.__qualname__, stats)
+        return _wrap_in_trace(function, name or function.__qualname__, stats)
 
     return decorate
 
@@ -224,17 +223,12 @@ class _Several:
         for annotation in self._annotations:
             annotation.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for annotation in reversed(self._annotations):
-            annotation.__exit__(kind, error, traceback)
+            annotation.__exit__(*error)  # type: ignore[arg-type]
 
 
-def _traced(
+def _wrap_in_trace(
     function: Callable[_P, _R], name: str, stats: Mapping[str, object]
 ) -> Callable[_P, _R]:
     code = getattr(function, "__code__", None)

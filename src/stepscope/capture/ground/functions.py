@@ -92,7 +92,7 @@ class LinesOfCode:
             if len(self._tables) >= _MOST_KEPT:
                 self._tables.clear()
             table = self._tables[id(code)] = _Table(code)
-        return table.found.get(offset) or table.find(offset)
+        return table.found.get(offset) or table.find_line(offset)
 
 
 class _Table:
@@ -111,7 +111,7 @@ class _Table:
         #: Offsets that were asked for: a function has few that call or take long.
         self.found: dict[int, CodeLine] = {}
 
-    def find(self, offset: int) -> CodeLine:
+    def find_line(self, offset: int) -> CodeLine:
         # A function that has not begun is before its first instruction.
         row = max(bisect_right(self.begins, offset) - 1, 0)
         line = self.found[offset] = self.lines[row]

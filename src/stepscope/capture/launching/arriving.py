@@ -51,17 +51,16 @@ class Arrivals:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                self._listen(name, spec)
+                self._hear_loader(name, spec.loader)
                 return spec
         return None
 
-    def _listen(self, name: str, spec: ModuleSpec) -> None:
-        loader = spec.loader
+    def _hear_loader(self, name: str, loader: object) -> None:
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return
 
-        def executed(module: ModuleType) -> None:
+        def execute_and_announce(module: ModuleType) -> None:
             # Nothing of ours is left on the loader: programs look at it.
             vars(loader).pop("exec_module", None)
             with NO_FRAME:
@@ -69,7 +68,7 @@ class Arrivals:
             self._announce(name)
 
         try:
-            vars(loader)["exec_module"] = executed
+            vars(loader)["exec_module"] = execute_and_announce
         except TypeError:
             # A loader without attributes of its own stays unheard.
             return

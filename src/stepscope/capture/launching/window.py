@@ -99,8 +99,8 @@ class Window:
         self.mark = StepMark()
         self.annotated = False
         self.beginnings = 0
-        self.after_begin: Callable[[], object] = _nothing
-        self.after_fork: Callable[[], object] = _nothing
+        self.after_begin: Callable[[], object] = lambda: None
+        self.after_fork: Callable[[], object] = lambda: None
         self._begun_recording = begun
         self._left = left
         self._over = over
@@ -177,7 +177,7 @@ class Window:
             forwarded: Whether the framework may annotate it too; not where it would
                 keep a step that began and never ended.
         """
-        with self._lock, self._inside(annotation=not marked):
+        with self._lock, self._inside_step(annotation=not marked):
             if self.phase is Phase.OVER:
                 return
             last = first + batches - 1
@@ -187,7 +187,13 @@ class Window:
             control = self._control
             closes = within and self._extent.is_enough(first, self._now_s())
             opens = not within and control is None and last > self.plan.skip_steps
-            doubts = within and not closes and self._is_too_much()
+            # Whether recorded steps may take too long is not asked twice.
+            doubts = (
+                within
+                and not closes
+                and not self._is_acquitted
+                and self._cost.is_too_much
+            )
             judges = control is not None and control.is_over
             asked_s = self._now_s()
             if settle is not None and (closes or opens or doubts or judges):
@@ -195,14 +201,18 @@ class Window:
             elif doubts or judges:
                 settle_devices()
             self.mark.leave()
-            closes = closes or (within and not doubts and self._is_full(first))
-            if closes or (judges and not self._judge(first)):
+            session = self._session
+            if within and not closes and not doubts and session is not None:
+                closes = self._extent.is_full(
+                    first, self._now_s(), session.count_events
+                )
+            if closes or (judges and not self._record_again(first)):
                 self.close()
                 return
             if opens:
                 self._open_steps(first, self.plan.options())
             elif doubts:
-                self._compare(first, waited_s=self._now_s() - asked_s)
+                self._compare_steps(first, waited_s=self._now_s() - asked_s)
             elif self.phase is Phase.IDLE:
                 self.watch()
             self._begun = last
@@ -218,7 +228,7 @@ class Window:
             may_close: Whether the window may end with it at once; not within an
                 annotation that is still to be kept.
         """
-        with self._lock, self._inside(annotation=not marked):
+        with self._lock, self._inside_step(annotation=not marked):
             self._note_ended(self._begun)
             self.mark.leave()
             if not may_close or self.phase is not Phase.STEPS:
@@ -357,7 +367,7 @@ class Window:
             self.phase = Phase.IDLE
 
     @contextlib.contextmanager
-    def _inside(self, *, annotation: bool) -> Iterator[None]:
+    def _inside_step(self, *, annotation: bool) -> Iterator[None]:
         """We are called by an annotation of the program, which is open meanwhile."""
         self._within_step = annotation
         try:
@@ -416,17 +426,7 @@ class Window:
             self._cost.within(step_s)
             self._extent.step_ended(self._now_s())
 
-    def _is_full(self, first: int) -> bool:
-        """Return whether the window ends here because of how much its steps hold."""
-        if self._session is None:
-            return False
-        return self._extent.is_full(first, self._now_s(), self._session.count_events)
-
-    def _is_too_much(self) -> bool:
-        """Return whether recorded steps may take too long; not asked twice."""
-        return not self._is_acquitted and self._cost.is_too_much
-
-    def _compare(self, first: int, *, waited_s: float) -> None:
+    def _compare_steps(self, first: int, *, waited_s: float) -> None:
         """Record no more for some steps, to see whether it is the recording.
 
         Args:
@@ -451,8 +451,8 @@ class Window:
                 self._cost, recorded_s=recorded_s, now_s=self._now_s()
             )
 
-    def _judge(self, first: int) -> bool:
-        """Record again from this step on, less if need be; whether it is recorded."""
+    def _record_again(self, first: int) -> bool:
+        """Record from this step on, less if need be; return whether it is recorded."""
         control, self._control = self._control, None
         options = self._options
         if control is None or options is None:
@@ -471,7 +471,10 @@ class Window:
             )
             self._lowered = (*self._lowered, sentence)
             if less is None:
-                self._note_more(sentence)
+                noted = self._noted
+                if noted is not None:
+                    warnings = (*noted.warnings, sentence)
+                    write_note(self.plan.notes, noted._replace(warnings=warnings))
                 return False
             options = less.options
             self._cost.compare_with(control.steps_s)
@@ -572,19 +575,9 @@ class Window:
         )
         write_note(self.plan.notes, self._noted)
 
-    def _note_more(self, sentence: str) -> None:
-        """Add to the note of what was recorded last."""
-        if self._noted is not None:
-            warnings = (*self._noted.warnings, sentence)
-            write_note(self.plan.notes, self._noted._replace(warnings=warnings))
-
     def _end(self) -> None:
         # A step that is open now never ended: it is not kept.
         self.mark = StepMark()
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._over()
-
-
-def _nothing() -> None:
-    pass

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from stepscope.capture.collectors.contract import Collected, Collector
+    from stepscope.capture.collectors.contract import Collector
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
@@ -117,7 +117,20 @@ class UnderWay:
             ended: Asked now and then, whether recording is over for another reason.
             end: Called when it is.
         """
-        recording = _recording(options, collectors)
+        names = tuple(collector.name for collector in collectors)
+        asked = TracerLevels.asked(options)
+        own = TracerLevels(
+            host=_ANNOTATIONS_LEVEL if "host" in names else 0,
+            device=0,
+            python=asked.python if "python_calls" in names else 0,
+        )
+        recording = Recording(
+            hostname=platform.node(),
+            begin=ClockPair.now(),
+            asked=asked,
+            own=own,
+            collectors=names,
+        )
         place, spool = claim(
             rundir.run_directory(logdir, run),
             head=spool_head(recording),
@@ -127,7 +140,7 @@ class UnderWay:
         flusher = Flusher(streaming, spool, ended=ended, end=end)
         under_way = cls(recording, place, spool, flusher, collectors)
         try:
-            under_way._start(options)
+            under_way._start_collectors(options)
         except BaseException:
             # An interrupt of the user's: what has begun ends.
             under_way.drop()
@@ -145,15 +158,27 @@ class UnderWay:
         frameworks: list[tuple[str, bytes]] = []
         forwarded_elsewhere = False
         for collector in reversed(self._started):
-            collected = None if collector in self._lost else self._stopped(collector)
-            if collected is None:
+            if collector in self._lost:
                 continue
+            try:
+                collected = collector.stop()
+            except Exception as error:  # noqa: BLE001 - a collector's edge
+                self._tell_lost(collector, error)
+                continue
+            self._warnings += (*collected.warnings, *collected.remarks)
+            self.remarks += collected.remarks
             if isinstance(collector, Streaming):
-                self._store_last(collector.name, collected.xspace)
+                try:
+                    self.flusher.store(Fragment(collected.xspace, 0))
+                except ValueError as error:
+                    self._warnings.append(
+                        f"what {collector.name} recorded last is lost: "
+                        f"{_error_text(error)}"
+                    )
             elif collected.xspace:
                 frameworks.insert(0, (collector.name, collected.xspace))
                 forwarded_elsewhere |= collected.holds_annotations
-        self._warnings += _of_storing(self._spool, self.flusher)
+        self._warnings += _storing_warnings(self._spool, self.flusher)
         try:
             content = assemble(
                 frameworks,
@@ -165,12 +190,12 @@ class UnderWay:
             )
         except Exception as error:  # noqa: BLE001 - the edge to the program
             self._warnings.append(
-                f"the recording could not be put together ({_words(error)}); what was "
-                f"stored meanwhile is in {self._place.spool}"
+                f"the recording could not be put together ({_error_text(error)}); what "
+                f"was stored meanwhile is in {self._place.spool}"
             )
             self._spool.leave()
-            return self._run(None, b"")
-        return self._stored(content, to_file=to_file)
+            return self._make_run(None, b"")
+        return self._store_run(content, to_file=to_file)
 
     def drop(self) -> Run:
         """Stop the collectors, and read nothing of what they recorded."""
@@ -187,7 +212,7 @@ class UnderWay:
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
         self._spool.remove()
-        return self._run(None, b"")
+        return self._make_run(None, b"")
 
     def drop_at_exit(self) -> Run:
         """Drop what was recorded where nothing may take long: the process ends."""
@@ -211,7 +236,7 @@ class UnderWay:
                 except Exception as error:  # noqa: BLE001 - a collector's edge
                     self._warnings.append(
                         f"{collector.name} recorded nothing after its events were "
-                        f"counted: {_words(error)}"
+                        f"counted: {_error_text(error)}"
                     )
         return counted
 
@@ -234,7 +259,7 @@ class UnderWay:
         """In a child that was forked: the file is the parent's."""
         self._spool.leave()
 
-    def _start(self, options: ProfilerOptions) -> None:
+    def _start_collectors(self, options: ProfilerOptions) -> None:
         first_own = next(
             (it for it in self._collectors if isinstance(it, Streaming)), None
         )
@@ -255,13 +280,13 @@ class UnderWay:
                 collector.start(asked, self._recording.begin)
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._warnings.append(
-                    f"{collector.name} did not record: {_words(error)}"
+                    f"{collector.name} did not record: {_error_text(error)}"
                 )
         try:
             self.flusher.start()
         except RuntimeError as error:
             self._warnings.append(
-                f"events are not stored while the program runs: {_words(error)}"
+                f"events are not stored while the program runs: {_error_text(error)}"
             )
 
     def halt(self) -> None:
@@ -280,31 +305,15 @@ class UnderWay:
                 self._tell_lost(collector, error)
                 self._lost.append(collector)
 
-    def _stopped(self, collector: Collector) -> Collected | None:
-        try:
-            collected = collector.stop()
-        except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._tell_lost(collector, error)
-            return None
-        self._warnings += (*collected.warnings, *collected.remarks)
-        self.remarks += collected.remarks
-        return collected
-
     def _tell_lost(self, collector: Collector, error: Exception) -> None:
         self._warnings.append(
-            f"what {collector.name} recorded is lost: {_words(error)}"
+            f"what {collector.name} recorded is lost: {_error_text(error)}"
         )
 
-    def _store_last(self, name: str, xspace: bytes) -> None:
-        try:
-            self.flusher.store(Fragment(xspace, 0))
-        except ValueError as error:
-            self._warnings.append(f"what {name} recorded last is lost: {_words(error)}")
-
-    def _stored(self, content: bytes, *, to_file: bool) -> Run:
+    def _store_run(self, content: bytes, *, to_file: bool) -> Run:
         if not to_file:
             self._spool.remove()
-            return self._run(None, content)
+            return self._make_run(None, content)
         try:
             path = save(self._place, content)
         except OSError as error:
@@ -314,11 +323,11 @@ class UnderWay:
                 f"stored in {self._place.spool}"
             )
             self._spool.leave()
-            return self._run(None, content)
+            return self._make_run(None, content)
         self._spool.remove()
-        return self._run(path, b"")
+        return self._make_run(path, b"")
 
-    def _run(self, path: Path | None, unsaved: bytes) -> Run:
+    def _make_run(self, path: Path | None, unsaved: bytes) -> Run:
         return Run(
             path=path,
             run=self._place.directory.name,
@@ -328,24 +337,7 @@ class UnderWay:
         )
 
 
-def _recording(options: ProfilerOptions, collectors: Sequence[Collector]) -> Recording:
-    names = tuple(collector.name for collector in collectors)
-    asked = TracerLevels.asked(options)
-    own = TracerLevels(
-        host=_ANNOTATIONS_LEVEL if "host" in names else 0,
-        device=0,
-        python=asked.python if "python_calls" in names else 0,
-    )
-    return Recording(
-        hostname=platform.node(),
-        begin=ClockPair.now(),
-        asked=asked,
-        own=own,
-        collectors=names,
-    )
-
-
-def _of_storing(spool: Spool, flusher: Flusher) -> list[str]:
+def _storing_warnings(spool: Spool, flusher: Flusher) -> list[str]:
     """Return what was lost between the collectors and the file."""
     found = [
         f"events of {name} were not stored: {failure}"
@@ -363,5 +355,5 @@ def _of_storing(spool: Spool, flusher: Flusher) -> list[str]:
     return found
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

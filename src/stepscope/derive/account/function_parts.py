@@ -21,7 +21,6 @@ import numpy as np
 from stepscope.derive.host.function_frames import BEGINNINGS
 from stepscope.derive.host.function_names import COMPREHENSIONS, is_nameless
 from stepscope.derive.host.function_purposes import is_wait
-from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
@@ -131,7 +130,7 @@ def _busiest_loop_line(
     """Return the line of a loop that takes most of its time, -1 for none."""
     took = {
         line: (seen & spans).length_ps
-        for line, seen in own_lines(lines, [kind], tracks=[track]).items()
+        for line, seen in lines.own_spans([kind], tracks=[track]).items()
     }
     most = max(took, key=lambda line: took[line], default=_NONE)
     return most if took.get(most, 0) >= _MOST * time_ps else _NONE

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import numbering
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled, held
-from stepscope.trace.tracks import DERIVED_LINES, TRACK_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS, DERIVED_LINES, TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

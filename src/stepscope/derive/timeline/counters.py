@@ -16,7 +16,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.stats import DOUBLE, INT, UINT
+from stepscope.trace.tables import DOUBLE, INT, UINT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

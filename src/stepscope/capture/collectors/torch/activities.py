@@ -146,7 +146,7 @@ def live_activities(
     everything = hand_out()
     if everything and not all(hasattr(everything[0], field) for field in _NEEDED):
         return None
-    given, complete_until_ns = _affordable(
+    given, complete_until_ns = _drop_latest(
         everything,
         category=lambda it: it.type().lower(),
         name=lambda it: _text(it.name, _NO_NAME),
@@ -235,8 +235,13 @@ def exported_activities(document: bytes) -> Activities:
         msgspec.DecodeError: The document is not what PyTorch writes.
     """
     decoded = msgspec.json.decode(document, type=_Document)
-    everything = [it for it in decoded.events if it.ph in ("X", "i") and _is_placed(it)]
-    kept, complete_until_ns = _affordable(
+    # Process and thread of the recording's own are no numbers.
+    everything = [
+        it
+        for it in decoded.events
+        if it.ph in ("X", "i") and isinstance(it.pid, int) and isinstance(it.tid, int)
+    ]
+    kept, complete_until_ns = _drop_latest(
         everything,
         category=lambda it: it.cat.lower(),
         name=lambda it: it.name,
@@ -256,8 +261,13 @@ def exported_activities(document: bytes) -> Activities:
         dur_ns=_int64([_nanoseconds(it.dur) for it in kept]),
         place=_int64([it.pid for it in kept]),
         lane=_int64([it.tid for it in kept]),
-        external=_int64([_id(it) for it in externals]),
-        gradient=_int64(_gradients(arrows, kept, start, base)),
+        external=_int64(
+            [
+                next((it for it in (one.id, one.older) if isinstance(it, int)), 0)
+                for one in externals
+            ]
+        ),
+        gradient=_int64(_gradient_ids(arrows, kept, start, base)),
         arguments=arguments,
         thread_names=dict(_named_threads(decoded.events)),
         devices=tuple(
@@ -280,7 +290,7 @@ def exported_activities(document: bytes) -> Activities:
     )
 
 
-def _affordable(
+def _drop_latest(
     everything: Sequence[_A],
     *,
     category: Callable[[_A], str],
@@ -324,7 +334,7 @@ def _text(hand_out: Callable[[], str], otherwise: str) -> str:
         return otherwise
 
 
-def _gradients(
+def _gradient_ids(
     arrows: Sequence[_Event], kept: Sequence[_Event], start: Sequence[int], base: int
 ) -> list[int]:
     """Return by kept event the id of the arrow at either end of it, 0 for none."""
@@ -343,17 +353,8 @@ def _gradients(
     return found
 
 
-def _id(given: _External) -> int:
-    return next((it for it in (given.id, given.older) if isinstance(it, int)), 0)
-
-
-def _is_placed(event: _Event) -> bool:
-    """Return whether process and thread are numbers; the recording's own are not."""
-    return isinstance(event.pid, int) and isinstance(event.tid, int)
-
-
 def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], str]]:
-    """(Process, thread) and the name that the document gives it."""
+    """Yield (process, thread) and the name that the document gives it."""
     for it in events:
         if it.ph != "M" or it.name != "thread_name":
             continue
