@@ -102,7 +102,7 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "pipeline_graph": "input_pipeline.graph",
     "pipeline_calls": "input_pipeline.calls",
     "requests": "inference.requests",
-    "request_waits": "inference.request_waits",
+    "request_waits": "inference.requests",
     "consistency": "consistency",
     "trace_timeline": "timeline.drawn_rows",
     "trace_lanes": "timeline.lanes",
