@@ -65,7 +65,7 @@ class ServePlan(NamedTuple):
         Raises:
             BadUsage: It is no place to listen at, or `open_to` contradicts it.
         """
-        from stepscope.remote.access.openness import token_of  # noqa: PLC0415 - arming stays light
+        from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
         host, _, port = place.rpartition(":")
@@ -76,7 +76,7 @@ class ServePlan(NamedTuple):
                 "and -- before the command: stepscope run --serve 6009 -- train.py."
             )
         is_local = is_loopback(host)
-        token = token_of(None, open_to, is_local=is_local, is_socket=False)
+        token = choose_token(None, open_to, is_local=is_local, is_socket=False)
         # On this machine each process makes its own.
         return cls(host, int(port), None if is_local else token, open_to)
 
@@ -100,7 +100,7 @@ class ServePlan(NamedTuple):
         )
 
 
-def arm() -> None:
+def arm_process() -> None:
     """Let this process listen by the plan in its environment; without one do nothing.
 
     Raises:
@@ -190,19 +190,20 @@ class _Listens:
             )
         except BadUsage as error:
             if not port:
-                say(f"{_this()} cannot be recorded from outside: {error}")
+                say(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say(f"{_this()} found port {port} taken")
+            say(f"{_this_process()} found port {port} taken")
         if token and not is_given(None):
-            say(f"{_this()} is recorded by other machines with the token {token}")
+            text = f"is recorded by other machines with the token {token}"
+            say(f"{_this_process()} {text}")
         trust = " --certificate FILE" if certificate else ""
         say(
-            f"{_this()} listens at {self._server.address}; record it with: stepscope "
-            f"capture --attach {os.getpid()}{trust}"
+            f"{_this_process()} listens at {self._server.address}; record it with: "
+            f"stepscope capture --attach {os.getpid()}{trust}"
         )
 
     def _no_more_steps(self) -> None:
@@ -219,5 +220,5 @@ class _Listens:
             self._begin_later()
 
 
-def _this() -> str:
+def _this_process() -> str:
     return f"process {os.getpid()} ({program_name()})"

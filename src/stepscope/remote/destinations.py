@@ -260,7 +260,7 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
         run,
         # Its user's alone: what was recorded is nobody else's to read.
         make_folder=lambda: Path(make_folder("upload")),
-        deliver=lambda part, name: _upload(system, part, folder / name),
+        deliver=lambda part, name: _upload_file(system, part, folder / name),
     )
 
 
@@ -287,7 +287,7 @@ class Allowance:
             self._bytes -= size
 
 
-def landing(
+def client_destination(
     logdir: Path | None, root: str, session: str, allowance: Allowance
 ) -> Destination | None:
     """Return where the files of a client's recording are stored; None for nowhere.
@@ -348,7 +348,7 @@ def _move_file(part: Path, path: Path) -> None:
     part.replace(path)
 
 
-def _upload(system: Any, part: Path, path: PurePosixPath) -> None:
+def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
     """Copy a file through fsspec; object stores show it when it is whole."""
     try:
         try:

@@ -14,8 +14,8 @@ import msgspec
 from stepscope.errors import StepscopeError
 from stepscope.remote import client
 from stepscope.remote.addresses import is_loopback
-from stepscope.remote.captures import Refusal, RefusedCapture, checked
-from stepscope.remote.destinations import landing
+from stepscope.remote.captures import Refusal, RefusedCapture, check_request
+from stepscope.remote.destinations import client_destination
 from stepscope.remote.messages import NewProfileSessionResponse
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class WorkerSessions:
                 "(stepscope capture A B …).",
             )
         place = self._place(request)
-        duration_ms, _ = checked(request.request)
+        duration_ms, _ = check_request(request.request)
         if not duration_ms:
             return NewProfileSessionResponse(empty_trace=True)
         # Each host hands its recording over: it writes nothing itself.
@@ -99,7 +99,7 @@ class WorkerSessions:
 
     def _place(self, request: NewProfileSessionRequest) -> Destination:
         asked = request.request
-        place = landing(
+        place = client_destination(
             self._logdir,
             request.repository_root or asked.repository_root,
             request.session_id or asked.session_id,
