@@ -19,7 +19,7 @@ from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote
-from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TYPE_STATS
+from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TRACKS, TYPE_STATS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
@@ -50,6 +50,51 @@ _GIVES_WORK: Final = Pattern(
 NO_CALL_GIVES_WORK: Final = "no recorded call gave it work"
 #: Why there is no work of a device of which nothing says whether it was used.
 IN_DOUBT: Final = why_absent("any.device_in_doubt")
+
+
+class Track(Frozen, frozen=True, kw_only=True, eq=True):
+    """One track; fields as the columns of `tracks`."""
+
+    plane: str
+    name: str
+    kind: str
+    derived: str | None = None
+    device: int | None = None
+    process: int | None = None
+    id: int
+
+
+class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
+    """The events of all tracks in their final rows.
+
+    Attributes:
+        track, type, start_ps, dur_ps: Columns of `events`.
+        event_begin, event_end: By track, its rows.
+    """
+
+    track: NDArray[np.int32]
+    type: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    event_begin: NDArray[np.int64]
+    event_end: NDArray[np.int64]
+
+    def frame(self) -> pl.DataFrame:
+        """Return the table `events`."""
+        columns = ("track", "type", "start_ps", "dur_ps")
+        return pl.DataFrame({name: getattr(self, name) for name in columns})
+
+
+class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
+    """The values of a file's events.
+
+    Attributes:
+        frame: The table `stats`.
+        strings: Handle → text.
+    """
+
+    frame: pl.DataFrame
+    strings: tuple[str, ...]
 
 
 class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
@@ -140,6 +185,21 @@ def only_file(source: HostFiles, what: str = "file") -> Path:
             f"Give each {what} as a worker of its own.",
         )
     return source.paths[0]
+
+
+def tracks_frame(
+    tracks: Iterable[object],
+    begin: NDArray[np.int64] | pl.Series,
+    end: NDArray[np.int64] | pl.Series,
+) -> pl.DataFrame:
+    """Return the table `tracks`; `begin` and `end` are rows of events, by track."""
+    dtypes = TRACKS.dtypes()
+    columns: dict[str, object] = {
+        name: [getattr(track, name) for track in tracks]
+        for name in dtypes.keys() - {"event_begin", "event_end"}
+    }
+    columns |= {"event_begin": begin, "event_end": end}
+    return pl.DataFrame({name: columns[name] for name in dtypes}, schema=dtypes)
 
 
 def declared_frame(

@@ -157,24 +157,19 @@ def _runs_of_files(
                 entry = sniff.FOREIGN[format_]
                 refused.append((file, f"{entry.what}. {entry.way_out}"))
             elif _readable({file: format_}):
-                why = _unfinished(file)
+                why = None
+                if file.suffix == _DATABASE:
+                    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
+                        still_written,
+                    )
+
+                    why = still_written(file)
                 if why is not None:
                     refused.append((file, why))
                     continue
                 name = shown_name(file.relative_to(top))
                 runs.append(msgspec.structs.replace(run_of_file(file), name=name))
     return runs, refused
-
-
-def _unfinished(file: Path) -> str | None:
-    """Return why a database is not whole yet; None for every other file."""
-    if file.suffix != _DATABASE:
-        return None
-    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
-        still_written,
-    )
-
-    return still_written(file)
 
 
 # A server looks at its log directory again and again.

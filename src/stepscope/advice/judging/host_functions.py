@@ -131,7 +131,7 @@ def host_functions(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> HostFunctions:
     """Return the functions of a host without devices; none of another host."""
-    every = () if shares.device is not None else _all_functions(signals, shares)
+    every = () if shares.device is not None else _functions_with_work(signals, shares)
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
     large = sorted(
@@ -145,7 +145,9 @@ def host_functions(
     return HostFunctions(every, has_model, large[0] if large else None)
 
 
-def _all_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
+def _functions_with_work(
+    signals: Signals, shares: StepShares
+) -> tuple[HostFunction, ...]:
     """Return the functions with most of the work.
 
     What the loop does by itself, or a library for it, is the step, save for lines that
@@ -193,7 +195,7 @@ def _judged_function(
     own = part.share_percent
     if runs is None:
         return HostFunction(part, own)
-    time = runs.function(part)
+    time = runs.time_of_function(part)
     whole = 100 * sum(time.times_ps) / max(shares.total_ps, 1)
     # A model that is asked what to do next is not trained meanwhile.
     trains = not time.mostly_predicts
@@ -227,17 +229,17 @@ def _working_lines(
     part: Part, runs: FunctionRuns, shares: StepShares
 ) -> Iterator[HostFunction]:
     """Return the lines of a function around the model that do work of their own."""
-    for lines in runs.function(part).own_lines:
+    for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
             # What lies around each look is that of other lines as well.
             scale = max(lines.looked_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
-        of_lines = lines.part_of(part, share)
+        of_lines = lines.part_of_function(part, share)
         yield HostFunction(
             of_lines,
             share,
-            runs.function(of_lines),
+            runs.time_of_function(of_lines),
             is_seen=lines.looks >= FEW_LOOKS,
             alone=lines.working,
             scale=scale,

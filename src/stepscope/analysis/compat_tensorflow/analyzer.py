@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.compat_tensorflow.steps import compat_steps
-from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, result_of
+from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, combine_sides
 from stepscope.analysis.input_pipeline_analyzer.device_side import (
     PERCENTS,
     STEP_TIMES,
@@ -24,17 +24,17 @@ from stepscope.analysis.input_pipeline_analyzer.device_side import (
 )
 from stepscope.analysis.input_pipeline_analyzer.host_side import host_side
 from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
-from stepscope.analysis.overview_page.ops import Eager, Placement, placement_of
-from stepscope.analysis.overview_page.page import page_of
-from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.overview_page.ops import Eager, Placement, op_placements
+from stepscope.analysis.overview_page.page import compose_page
+from stepscope.analysis.results.statistics import sample_statistics
 from stepscope.analysis.results.tables import room_reasons
-from stepscope.analysis.steps.input_share import verdict_of
+from stepscope.analysis.steps.input_share import verdict_on_share
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.summary import (
     Step,
     StepSummary,
     StepTimes,
-    bottleneck_of,
+    bottleneck_side,
 )
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import combined, totals_by
@@ -86,7 +86,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )
-    times, missing = statistics_of(
+    times, missing = sample_statistics(
         frame["step_ps"], field="step_time_ms", scale=PS_PER_MS
     )
     total = int(frame["step_ps"].sum())
@@ -105,7 +105,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
             name: value / len(steps) / PS_PER_MS for name, value in sums.items()
         },
         breakdown_std_ms={
-            name: statistics_of(frame[name], field=name, scale=PS_PER_MS)[0].std
+            name: sample_statistics(frame[name], field=name, scale=PS_PER_MS)[0].std
             for name in CATEGORIES
         },
         breakdown_percent=shares,
@@ -113,7 +113,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
         kernel_launch_percent=shares["kernel_launch"],
         input_percent=shares["input"],
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
-        bottleneck=bottleneck_of(verdict_of(shares["input"])),
+        bottleneck=bottleneck_side(verdict_on_share(shares["input"])),
     )
     absent = tuple(
         _WHY["not_in_compat"].for_field(field)
@@ -206,12 +206,12 @@ def overview_page(
     steps = compat_steps(measured.run, measured.names)
     if isinstance(steps, Unavailable):
         return steps
-    placed = placement_of(measured.run)
+    placed = op_placements(measured.run)
     counted = compat_placement(measured.run, measured.names)
     if not isinstance(counted, Unavailable):
         placement, eager = counted
         placed = msgspec.structs.replace(placed, placement=placement, eager=eager)
-    page = page_of(
+    page = compose_page(
         measured, options, times=compat_summary(steps), account=(), placed=placed
     )
     return msgspec.structs.replace(page, compat=PRODUCER)
@@ -285,7 +285,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
                 input_percent_max=spent_percent,
             )
         )
-    stats, few = statistics_of(
+    stats, few = sample_statistics(
         [one.input_percent_avg for one in steps if one.input_percent_avg is not None],
         field="input_percent_stats",
     )
@@ -302,7 +302,7 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         if one.field.startswith(STEP_TIMES[0])
     ]
     return DeviceSide(
-        verdict=verdict_of(percent),
+        verdict=verdict_on_share(percent),
         input_percent=percent,
         input_at_most_percent=percent,
         step_time_ms=summary.step_time_ms,
@@ -346,8 +346,8 @@ def input_pipeline_analyzer(
         return _WHY["no_step_time"]
     steps = compat_device_side(times, percent)
     work = host_side(measured.run, rows_of=compat_input_ops)
-    by_host = tuple(_alone(name, steps, work) for name in measured.names)
-    result = result_of(measured, steps, work, by_host)
+    by_host = tuple(_host_input(name, steps, work) for name in measured.names)
+    result = combine_sides(measured, steps, work, by_host)
     if isinstance(result, Unavailable):
         return result
     if percent >= THRESHOLDS.input_critical.value:
@@ -372,14 +372,14 @@ def input_pipeline_analyzer(
     )
 
 
-def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
+def _host_input(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
     mine = [step for step in steps.steps if step.host == host]
     spent = sum(step.input_ms or 0.0 for step in mine)
     whole = sum(step.duration_ms for step in mine)
     percent = 100.0 * spent / whole if whole else None
     return HostInput(
         host=host,
-        verdict=verdict_of(percent),
+        verdict=verdict_on_share(percent),
         input_percent=percent,
         largest_category=work.largest_by_host.get(host),
         step_count=len(mine),

@@ -100,7 +100,7 @@ class Events(Frozen, frozen=True):
         number = np.where(self.number == HOST_PREPARE, HOST_COMPUTE, self.number)
         return msgspec.structs.replace(self, number=number.astype(np.uint8))
 
-    def marked(self) -> dict[int, tuple[str, int, int]]:
+    def spans_of_markers(self) -> dict[int, tuple[str, int, int]]:
         """Map groups to name, begin and end of the longest event that marks each."""
         found: dict[int, tuple[str, int, int]] = {}
         for row in np.flatnonzero(self.is_marker).tolist():
@@ -111,7 +111,7 @@ class Events(Frozen, frozen=True):
                 found[group] = (str(group), begin, end)
         return found
 
-    def of_group(self, group: int, number: int) -> Spans:
+    def spans_of_class(self, group: int, number: int) -> Spans:
         """Return when events of a class in a step group were active."""
         rows = (self.group == group) & (self.number == number)
         return Spans.from_events(self.start_ps[rows], self.dur_ps[rows])
@@ -229,7 +229,7 @@ def compat_steps(
     """
     found: list[CompatStep] = []
     for host in hosts:
-        steps = _steps_of(profile, host)
+        steps = _sweep_host(profile, host)
         if isinstance(steps, Unavailable):
             return steps
         found += steps
@@ -238,7 +238,7 @@ def compat_steps(
     return tuple(found)
 
 
-def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
+def _sweep_host(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
     trace = profile.trace(host)
     tables = {}
     for name in ("tracks", "events", "event_types", "stats"):
@@ -259,8 +259,8 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
     swept = device_events(activity, tables["event_types"], trace)
     on_host = host_events(trace, tables)
     sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
-    spans = on_host.marked() if on_cpu else _stored_spans(trace, tables)
-    return [sweep.step(group, *span) for group, span in sorted(spans.items())]
+    spans = on_host.spans_of_markers() if on_cpu else _stored_spans(trace, tables)
+    return [sweep.sweep_step(group, *span) for group, span in sorted(spans.items())]
 
 
 class _Sweep(Frozen, frozen=True):
@@ -270,25 +270,29 @@ class _Sweep(Frozen, frozen=True):
     on_host: Events
     on_device: Events
 
-    def step(self, group: int, name: str, start_ps: int, end_ps: int) -> CompatStep:
+    def sweep_step(
+        self, group: int, name: str, start_ps: int, end_ps: int
+    ) -> CompatStep:
         """Charge each instant to the largest class that is active."""
-        start_ps, end_ps = self._with_marker(group, start_ps, end_ps)
+        start_ps, end_ps = self._span_of_marker(group, start_ps, end_ps)
         left = Spans.of([(start_ps, end_ps)])
         charged = dict.fromkeys(sorted({*CLASS_CATEGORIES.values(), "other"}), 0)
         numbers = np.union1d(self.on_host.number, self.on_device.number)
         for number in sorted(numbers.tolist(), reverse=True):
             if number == SKIPPED:
                 continue
-            active = self.on_host.of_group(group, number) | self.on_device.of_group(
+            active = self.on_host.spans_of_class(
                 group, number
-            )
+            ) | self.on_device.spans_of_class(group, number)
             category = CLASS_CATEGORIES.get(number, "other")
             charged[category] += (left & active).length_ps
             left = left - active
         charged["other"] += left.length_ps
         return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
 
-    def _with_marker(self, group: int, start_ps: int, end_ps: int) -> tuple[int, int]:
+    def _span_of_marker(
+        self, group: int, start_ps: int, end_ps: int
+    ) -> tuple[int, int]:
         """Return the marker's span if it includes the given one, else the given one."""
         events = self.on_host
         for row in np.flatnonzero(events.is_marker & (events.group == group)).tolist():

@@ -14,11 +14,11 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     device_rows,
     input_steps,
 )
-from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.statistics import Statistics, sample_statistics
 from stepscope.analysis.results.tables import missing_columns, room_reasons
 from stepscope.analysis.steps.input_share import InputShare
-from stepscope.analysis.steps.rows import UNASKED, asks, reasons_of
-from stepscope.analysis.steps.summary import input_share, judged_input, summary_of
+from stepscope.analysis.steps.rows import UNASKED, shows_batch_requests, why_no_owner
+from stepscope.analysis.steps.summary import input_share, judged_input, step_summary
 from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Missing, Unavailable
@@ -62,7 +62,7 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     decided: InputVerdict | None = None
     decided_by_host: dict[str, InputVerdict] = {}
 
-    def reasons(self, host: str) -> dict[str, Unavailable]:
+    def reasons_of_host(self, host: str) -> dict[str, Unavailable]:
         """Return why each share of a host is null, where it is."""
         share = self.shares[host]
         why = share.why_no_input or _WHY["unsaid"]
@@ -80,8 +80,8 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     Definition: docs/tools/input_pipeline_analyzer.md#device-side.
     """
     run, hosts, matching = measured.run, measured.hosts, measured.matching
-    waits = {host.host: _waits(run, host) for host in hosts}
-    asked = {name for name in waits if asks(run, name)}
+    waits = {host.host: _input_waits(run, host) for host in hosts}
+    asked = {name for name in waits if shows_batch_requests(run, name)}
     shares = {host.host: input_share(run, host, excluded_flags) for host in hosts}
     decided = judged_input(run, hosts, excluded_flags)
     known = {
@@ -107,18 +107,18 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         device_rows(host, excluded_flags=excluded_flags, wait_known=host.host in known)
         for host in hosts
     )
-    whole = InputShare.together(shares.values())
+    whole = InputShare.sum_shares(shares.values())
     waiting, lacks = consumer_wait(
         [(host, batches[host.host]) for host in hosts if host.host in batches],
         excluded_flags=excluded_flags,
     )
     stats, few = _step_shares(steps, whole)
-    summary, of_summary = summary_of(run, hosts, excluded_flags=excluded_flags)
+    summary, of_summary = step_summary(run, hosts, excluded_flags=excluded_flags)
     missing = [
         *lacks,
         *few,
-        *_of_columns(whole, steps, devices, hosts),
-        *_of_all_hosts(whole, matching, of_summary),
+        *_missing_columns(whole, steps, devices, hosts),
+        *_missing_of_run(whole, matching, of_summary),
         _WHY["not_ours"].for_field("compat_verdict"),
     ]
     if decided.word == UNKNOWN:
@@ -129,7 +129,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
     return DeviceSide(
         verdict=decided.word,
-        **_together(shares, matching, summary),
+        **_shares_of_run(shares, matching, summary),
         input_percent_stats=stats,
         steps=steps,
         devices=devices,
@@ -143,7 +143,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     )
 
 
-def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
+def _input_waits(run: ProfileData, host: HostSteps) -> Spans | None:
     """Return where the host's step threads wait for input; None where unknown."""
     classes = run.derived(host.host, host_classes)
     if isinstance(classes, Unavailable) or "input" in host.missing:
@@ -152,7 +152,7 @@ def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
     return waits
 
 
-def _together(
+def _shares_of_run(
     shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
 ) -> dict[str, Any]:
     """Measure all hosts together, where they run in lock step."""
@@ -162,12 +162,12 @@ def _together(
             "step_time_ms": Statistics(),
             "device_step_time_ms": None,
         }
-    whole = InputShare.together(shares.values())
+    whole = InputShare.sum_shares(shares.values())
     return {
-        "input_percent": whole.percent(whole.input_ps),
-        "input_at_most_percent": whole.percent(whole.at_most_ps),
-        "input_wait_percent": whole.percent(whole.wait_ps),
-        "input_transfer_percent": whole.percent(whole.transfer_ps),
+        "input_percent": whole.percent_of_windows(whole.input_ps),
+        "input_at_most_percent": whole.percent_of_windows(whole.at_most_ps),
+        "input_wait_percent": whole.percent_of_windows(whole.wait_ps),
+        "input_transfer_percent": whole.percent_of_windows(whole.transfer_ps),
         "step_time_ms": summary.step_time_ms,
         "device_step_time_ms": summary.device_step_time_ms,
     }
@@ -183,10 +183,9 @@ PERCENTS: Final = (
 STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
-def _of_all_hosts(
+def _missing_of_run(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
-    """Return why numbers of all hosts together are null."""
     missing = [
         one for one in of_summary if one.field.startswith((*STEP_TIMES, "steps."))
     ]
@@ -198,14 +197,17 @@ def _of_all_hosts(
     if matching.in_lock_step:
         no_input = whole.why_no_input or _WHY["unsaid"]
         values = {
-            "input_percent": (whole.percent(whole.input_ps), no_input),
-            "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
+            "input_percent": (whole.percent_of_windows(whole.input_ps), no_input),
+            "input_at_most_percent": (
+                whole.percent_of_windows(whole.at_most_ps),
+                no_input,
+            ),
             "input_wait_percent": (
-                whole.percent(whole.wait_ps),
+                whole.percent_of_windows(whole.wait_ps),
                 whole.why_no_wait or no_input,
             ),
             "input_transfer_percent": (
-                whole.percent(whole.transfer_ps),
+                whole.percent_of_windows(whole.transfer_ps),
                 whole.why_no_transfer or no_input,
             ),
         }
@@ -226,13 +228,12 @@ def _of_all_hosts(
     ]
 
 
-def _of_columns(
+def _missing_columns(
     whole: InputShare,
     steps: Sequence[InputStep],
     devices: pl.DataFrame,
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
-    """Return why fields of all steps and columns of devices are null."""
     no_wait = whole.why_no_wait or _WHY["unsaid"]
     no_transfer = whole.why_no_transfer or _WHY["unsaid"]
     no_input = whole.why_no_input or _WHY["unsaid"]
@@ -252,7 +253,7 @@ def _of_columns(
         "input_percent": no_input,
         "input_wait_percent": no_wait,
         "input_transfer_percent": no_transfer,
-        "device": reasons_of(hosts).get("compute_32", _WHY["unsaid"]),
+        "device": why_no_owner(hosts).get("compute_32", _WHY["unsaid"]),
     }
     return [*found, *missing_columns(devices, reasons, prefix="devices.")]
 
@@ -268,4 +269,4 @@ def _step_shares(
     if shares and not known:
         why = whole.why_no_input or _WHY["unsaid"]
         return Statistics(), (why.for_field("input_percent_stats"),)
-    return statistics_of(known, field="input_percent_stats")
+    return sample_statistics(known, field="input_percent_stats")

@@ -125,7 +125,7 @@ def input_steps(
             was recorded.
         wait_known: Whether an absence of input means that there was none.
     """
-    parts = _parts(host, host.rows, wait_known=wait_known)
+    parts = _input_parts(host, host.rows, wait_known=wait_known)
     share = 100.0 * pl.col("input_ps") / pl.col("window_ps")
     known = pl.when(pl.col("window_ps") > 0).then(share)
     grouped = parts.group_by("window", maintain_order=True).agg(
@@ -165,7 +165,9 @@ def input_steps(
     )
 
 
-def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataFrame:
+def _input_parts(
+    host: HostSteps, rows: pl.DataFrame, *, wait_known: bool
+) -> pl.DataFrame:
     """Return waiting, transfers and their sum, per row; null where unknown.
 
     The sum is at least the part that is known, if that is not zero.
@@ -195,7 +197,7 @@ def device_rows(
         wait_known: Whether an absence of waiting means that there was none.
     """
     counted = measured_rows(host, excluded_flags)
-    parts = _parts(host, counted, wait_known=wait_known)
+    parts = _input_parts(host, counted, wait_known=wait_known)
     whole = pl.col("window_ps").sum()
     steps = pl.len() if host.windows.has_steps else pl.lit(0)
     return (

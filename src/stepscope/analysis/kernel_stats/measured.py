@@ -39,21 +39,11 @@ def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
     )
 
 
-def measures_of(profile: ProfileData, host: str) -> pl.DataFrame:
+def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
     """Return the measured columns by `class`; no rows where nothing was measured."""
     found = profile.derived(host, measured_kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema={"class": pl.Int32, **MEASURED_COLUMNS})
-    return found.rows.select(
-        "class",
-        *(
-            _source(name).cast(dtype).alias(name)
-            for name, dtype in MEASURED_COLUMNS.items()
-        ),
-    )
-
-
-def _source(name: str) -> pl.Expr:
     derived = {
         "measured_launches": pl.col("launches"),
         "match": pl.col("pairing"),
@@ -61,7 +51,13 @@ def _source(name: str) -> pl.Expr:
         "measured_us": pl.col("duration_ps") / PS_PER_US,
         "local_memory_bytes": pl.col("local_memory_sectors") * _SECTOR,
     }
-    return derived.get(name, pl.col(name))
+    return found.rows.select(
+        "class",
+        *(
+            derived.get(name, pl.col(name)).cast(dtype).alias(name)
+            for name, dtype in MEASURED_COLUMNS.items()
+        ),
+    )
 
 
 def merged_measures() -> list[pl.Expr]:
@@ -80,7 +76,7 @@ def merged_measures() -> list[pl.Expr]:
 
 def launch_rows(profile: ProfileData) -> pl.DataFrame:
     """Return every kernel that was measured, whether the recording holds it or not."""
-    members = _members(profile)
+    members = _measured_launches(profile)
     schema = LAUNCH_ROWS.dtypes()
     if members is None:
         return pl.DataFrame(schema=schema)
@@ -107,7 +103,7 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
     """Return what NVIDIA's rules say, or why it is not known."""
     host = profile.hosts[0]
     said = profile.table(host, "kernel_rule_results")
-    members = _members(profile)
+    members = _measured_launches(profile)
     if isinstance(said, Unavailable) or members is None:
         return said if isinstance(said, Unavailable) else NOT_MEASURED
     only = pl.when(pl.col("ops").list.len() == 1).then(pl.col("ops").list.first())
@@ -125,7 +121,7 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
     )
 
 
-def _members(profile: ProfileData) -> pl.DataFrame | None:
+def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
     """Return each measured launch with the ops of the recorded kernels that it is of.
 
     Of several hosts the first that has the table counts: they share one.

@@ -11,7 +11,7 @@ from stepscope.analysis.kernel_stats.measured import (
     LAUNCH_ROWS,
     NVIDIA_ROWS,
     launch_rows,
-    measures_of,
+    measured_columns,
     merged_measures,
     nvidia_rows,
     without_measures,
@@ -23,7 +23,7 @@ from stepscope.analysis.results.tables import (
     missing_columns,
     other_slices,
     room_reasons,
-    share,
+    share_percent,
     shared_value,
     sum_of_known,
     tables_of,
@@ -139,8 +139,13 @@ def analyse(
     found, absent = derived_by_host(profile, kernels)
     frames = [
         of_host.rows.with_columns(host=pl.lit(host))
-        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
-        .with_columns(_places(profile, host, of_host.rows["class"]))
+        .join(
+            measured_columns(profile, host),
+            on="class",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(_kernel_places(profile, host, of_host.rows["class"]))
         for host, of_host in found.items()
     ]
     everything = pl.concat(frames) if frames else pl.DataFrame()
@@ -149,11 +154,11 @@ def analyse(
     stepped, _ = derived_by_host(profile, steps, found)
     step_count = sum(len(host_steps.rows) for host_steps in stepped.values())
     whole = int(everything["total_ps"].sum())
-    merged = _merged(everything)
+    merged = _merge_by_key(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
     meant = select_ops(options.op, options.scope, named, what="op with kernels")
-    chosen = merged if meant is None else merged.filter(meant.matches("op_name"))
-    rows = _rows(chosen, whole=whole, step_count=step_count)
+    chosen = merged if meant is None else merged.filter(meant.matches_names("op_name"))
+    rows = _kernel_rows(chosen, whole=whole, step_count=step_count)
     reasons = _REASONS | {"per_step_us": without_steps(profile)}
     reasons |= without_measures(profile)
     missing = missing_columns(rows, reasons, prefix="rows.")
@@ -169,8 +174,10 @@ def analyse(
     )
     return KernelStatsResult(
         rows=rows,
-        by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
-        by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
+        by_pair=_rows_by_name(
+            chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole
+        ),
+        by_kernel=_rows_by_name(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
         pie=slices.select(
             "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
         ),
@@ -193,8 +200,9 @@ def analyse(
     )
 
 
-def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
-    """Return the place in the program of each kernel."""
+def _kernel_places(
+    profile: ProfileData, host: str, of_class: pl.Series
+) -> pl.DataFrame:
     found = profile.derived(host, kernel_places)
     if isinstance(found, Unavailable):
         nothing = [None] * len(of_class)
@@ -205,8 +213,7 @@ def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFram
     return found[of_class]
 
 
-def _merged(everything: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per key over hosts and devices."""
+def _merge_by_key(everything: pl.DataFrame) -> pl.DataFrame:
     return everything.group_by(_KEY).agg(
         pl.col("count").sum(),
         pl.col("total_ps").sum(),
@@ -229,7 +236,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
+def _kernel_rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
     )
@@ -243,7 +250,7 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
         .with_columns(
             launch_dimensions("block"),
             launch_dimensions("grid"),
-            *_times(whole),
+            *_time_columns(whole),
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         )
@@ -251,18 +258,18 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     )
 
 
-def _times(whole: int) -> list[pl.Expr]:
+def _time_columns(whole: int) -> list[pl.Expr]:
     return [
         pl.col("count").alias("occurrences"),
         (pl.col("total_ps") / PS_PER_US).alias("total_us"),
         (pl.col("total_ps") / pl.col("count") / PS_PER_US).alias("avg_us"),
         (pl.col("min_ps") / PS_PER_US).alias("min_us"),
         (pl.col("max_ps") / PS_PER_US).alias("max_us"),
-        share(pl.col("total_ps"), whole).alias("device_time_percent"),
+        share_percent(pl.col("total_ps"), whole).alias("device_time_percent"),
     ]
 
 
-def _united(
+def _rows_by_name(
     merged: pl.DataFrame, schema: TableSchema, key: Sequence[str], *, whole: int
 ) -> pl.DataFrame:
     """Return one row per kernel, or kernel and op, whatever the launch shape."""
@@ -288,6 +295,6 @@ def _united(
     return (
         united.sort("total_ps", *key, descending=[True, *[False] * len(key)])
         .with_row_index("rank", offset=1)
-        .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
+        .with_columns(pl.col("rank").cast(pl.Int64), *_time_columns(whole))
         .select(*schema.dtypes())
     )

@@ -12,10 +12,10 @@ from stepscope.analysis.memory_profile.memory import (
     Facts,
     Memory,
     MemoryPeak,
-    doubts_of,
-    facts_of,
-    growth_of,
-    missing_of,
+    growth_statistics,
+    memory_doubts,
+    memory_facts,
+    missing_of_memory,
     missing_of_rows,
     passed_thresholds,
 )
@@ -79,7 +79,7 @@ def analyse(
     views: dict[str, MemoryView] = {}
     host_of: dict[str, str] = {}
     for host in profile.hosts:
-        found = _views(profile, host)
+        found = _memory_views(profile, host)
         if isinstance(found, Unavailable):
             absent[host] = found
             continue
@@ -96,15 +96,15 @@ def analyse(
         if options.memory not in views:
             raise BadUsage.unknown_name("memory", options.memory, views)
         views = {options.memory: views[options.memory]}
-    facts = {name: facts_of(view) for name, view in views.items()}
+    facts = {name: memory_facts(view) for name, view in views.items()}
     memories = {
-        name: _memory(view, facts[name], options) for name, view in views.items()
+        name: _memory_result(view, facts[name], options) for name, view in views.items()
     }
-    rows = _summary(memories, host_of)
+    rows = _summary_rows(memories, host_of)
     missing = missing_of_rows(rows, memories) + [
         lack
         for name, view in views.items()
-        for lack in missing_of(name, memories[name], view)
+        for lack in missing_of_memory(name, memories[name], view)
     ]
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     return MemoryProfileResult(
@@ -114,13 +114,13 @@ def analyse(
         quality=tuple(
             note
             for name, view in views.items()
-            for note in doubts_of(name, memories[name], view, facts[name])
+            for note in memory_doubts(name, memories[name], view, facts[name])
         ),
         inputs=inputs,
     )
 
 
-def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
+def _memory_views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
     """Return the memories of a host, fullest first."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
@@ -133,16 +133,12 @@ def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
         MemoryView(allocations, replay, memory, steps, profile.trace(host).strings)
         for memory in replay.memories
     ]
-    return sorted(found, key=_fullness)
+    return sorted(found, key=lambda view: (-view.most_in_use_bytes, view.memory.name))
 
 
-def _fullness(view: MemoryView) -> tuple[int, str]:
-    memory = view.memory
-    most = 0 if memory.peak is None else int(memory.in_use_bytes[memory.peak])
-    return -most, memory.name
-
-
-def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Memory:
+def _memory_result(
+    view: MemoryView, facts: Facts, options: MemoryProfileOptions
+) -> Memory:
     memory = view.memory
     place, peak, time_ms = memory.peak, None, None
     if place is not None:
@@ -155,7 +151,7 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
         time_ms = options.at_ms
     breakdown = breakdown_rows(view, -1 if place is None else place)
     steps = step_rows(view)
-    growth, _ = growth_of(steps, field="")
+    growth, _ = growth_statistics(steps, field="")
     if facts.held and not np.ptp(view.time_ps):
         level = "one_instant"
     elif view.memory.replayed:
@@ -181,7 +177,7 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
     )
 
 
-def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFrame:
+def _summary_rows(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFrame:
     rows = []
     for name, memory in memories.items():
         row: dict[str, object] = {"memory_id": name, "host": host_of[name]}

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.model_views.tree import NO_SOURCE, match_names
-from stepscope.analysis.results.tables import share, tables_of
+from stepscope.analysis.results.tables import share_percent, tables_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
@@ -111,7 +111,7 @@ def source_view(
     )
     some = bool(rows["file"].count())
     rows = rows.with_columns(
-        percent=share(pl.col("self_us"), float(rows["self_us"].sum()))
+        percent=share_percent(pl.col("self_us"), float(rows["self_us"].sum()))
     )
     order = _ORDERS.get(settings.order_by, "self_us")
     ordered = _filter_rows(rows, settings).sort(

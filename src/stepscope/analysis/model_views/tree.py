@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.patterns import whole
-from stepscope.analysis.results.tables import share
+from stepscope.analysis.results.tables import share_percent
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
 
@@ -118,7 +118,7 @@ class Tree(Frozen, frozen=True):
         """Return by node its share of all time; null where there is none."""
         spent = pl.Series("spent", self.metric_values("spent_ps", total=True))
         everything = int(self.metric_values("spent_ps", total=False).sum())
-        percent = share(pl.col("spent"), everything)
+        percent = share_percent(pl.col("spent"), everything)
         return spent.to_frame().with_columns(percent=percent)["percent"]
 
 

@@ -56,7 +56,7 @@ def hardware(profile: ProfileData) -> Hardware:
         numbers, known = numbers_of(values, mine, handle)
         counts += [one for one in numbers[known].tolist() if one > 0]
     cores = min(counts, default=None)
-    peak = _peak(profile)
+    peak = _peak_share(profile)
     missing = [] if cores is not None else [_WHY["no_cores"].for_field("cores")]
     if isinstance(peak, Unavailable):
         missing += [
@@ -71,7 +71,7 @@ def hardware(profile: ProfileData) -> Hardware:
     )
 
 
-def _peak(profile: ProfileData) -> tuple[float, float] | Unavailable:
+def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
     """Return percent of the peak, and the share of device time that it is known for."""
     done = possible = 0.0
     known_ps = whole_ps = 0

@@ -56,7 +56,7 @@ _SUMS: Final = (
     *("tensor_core_ps", "tensor_core_unknown_ps", "eager", "function", "step_ps"),
 )
 
-#: Columns that `rates` gives; null means unknown.
+#: Columns that `work_rates` gives; null means unknown.
 RATES: Final[dict[str, pl.DataType]] = {
     "measured_flop_rate": pl.Float64(),  # GFLOP/s
     "model_flop_rate": pl.Float64(),
@@ -132,7 +132,7 @@ def _merged_costs(
     )
 
 
-def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
+def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     """Return the columns `RATES` by row.
 
     `bound_by` is what is used most of what it could give in the time: the units that
@@ -234,7 +234,7 @@ def _merged_side(
             idle_ps += idle if isinstance(idle, int) else sum(idle.values())
             step_counts.append(of_host.step_count)
     known = [count for count in step_counts if count is not None]
-    return Side(_merged(frames), idle_ps, sum(known) if known else None, absent)
+    return Side(_merge_ops(frames), idle_ps, sum(known) if known else None, absent)
 
 
 #: A device that was listed and stayed silent says nothing about the program.
@@ -264,7 +264,7 @@ def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
     return typical_ps(np.concatenate(waits))
 
 
-def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _merge_ops(frames: list[pl.DataFrame]) -> pl.DataFrame:
     if not frames:
         return pl.DataFrame(schema=MERGED_ROWS)
     whole = pl.concat(

@@ -70,18 +70,18 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[AccountPart, ...] | None
 
 
-def account_of(
+def account_entries(
     run: ProfileData, hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
 ) -> tuple[AccountEntry, ...]:
     """List every owner that has time, by host and device, most time first."""
     return tuple(
         entry
         for host in hosts
-        for entry in _of_host(run, host, measured_rows(host, excluded_flags))
+        for entry in _host_entries(run, host, measured_rows(host, excluded_flags))
     )
 
 
-def _of_host(
+def _host_entries(
     run: ProfileData, host: HostSteps, measured: pl.DataFrame
 ) -> list[AccountEntry]:
     found = []
@@ -119,14 +119,14 @@ def _of_host(
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
             of_owner = parts.rows.filter(mine).partition_by("owner", as_dict=True)
             entries = [
-                _with_parts(entry, of_owner.get((entry.owner,)), parts.windows)
+                _add_parts(entry, of_owner.get((entry.owner,)), parts.windows)
                 for entry in entries
             ]
         found += sorted(entries, key=lambda entry: -entry.ms)
     return found
 
 
-def _with_parts(
+def _add_parts(
     entry: AccountEntry, mine: pl.DataFrame | None, windows: int
 ) -> AccountEntry:
     if mine is None:
@@ -135,13 +135,8 @@ def _with_parts(
     named = [*islice(rows, _MOST_PARTS)]
     found = [
         AccountPart(
-            name=row["name"],
-            detail=row["detail"],
-            place=row["place"],
-            function=row["function"],
-            file=row["file"],
-            line=row["line"],
             ms=row["time_ps"] / windows / PS_PER_MS,
+            **{name: row[name] for name in AccountPart.__struct_fields__[:-1]},
         )
         for row in named
     ]

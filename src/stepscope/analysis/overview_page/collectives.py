@@ -75,7 +75,7 @@ def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | No
     return None
 
 
-def collectives_of(
+def collective_kinds(
     profile: ProfileData,
     hosts: Sequence[str],
     *,
@@ -121,15 +121,15 @@ def collectives_of(
             min_over_devices_us=row["least_ps"] / PS_PER_US,
             exposed_us=row["exposed_ps"] / PS_PER_US,
             bytes=row["bytes"],
-            gib_per_s=_rate(row["bytes"], row["sized_ps"]),
-            bus_gib_per_s=_rate(row["bus_bytes"], row["bus_ps"]),
+            gib_per_s=_rate_gib(row["bytes"], row["sized_ps"]),
+            bus_gib_per_s=_rate_gib(row["bus_bytes"], row["bus_ps"]),
             expected_us=expected,
         )
         for row in rows.iter_rows(named=True)
     )
 
 
-def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
+def missing_of_collectives(collectives: Sequence[Collective] | None) -> list[Missing]:
     """Explain the nulls of collectives."""
     reasons = {
         "bytes": _WHY["no_sizes"],
@@ -144,5 +144,5 @@ def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
     ]
 
 
-def _rate(size: int | None, time_ps: int) -> float | None:
+def _rate_gib(size: int | None, time_ps: int) -> float | None:
     return size / GIB / (time_ps / PS_PER_S) if size is not None and time_ps else None

@@ -127,8 +127,8 @@ def run_environment(
             known = False
             missing += [found.for_field(f"environment.{name}") for name in _OF_DEVICES]
         elif not isinstance(found, Unavailable):
-            devices += _devices(host, found)
-        capture = _capture(profile, host)
+            devices += _device_entries(host, found)
+        capture = _capture_entry(profile, host)
         if isinstance(capture, Unavailable):
             missing.append(capture.for_field("environment.captures"))
         else:
@@ -165,7 +165,7 @@ def run_environment(
 _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
 
 
-def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
+def _device_entries(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
     # One row per accelerator of a machine, of which there are a handful.
     return [
         DeviceEntry(
@@ -190,7 +190,7 @@ def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
     ]
 
 
-def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
+def _capture_entry(profile: ProfileData, host: str) -> HostEntry | Unavailable:
     frame = profile.table(host, "environment")
     if isinstance(frame, Unavailable):
         return frame
@@ -201,15 +201,12 @@ def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
         duration_ms = (row["end_ps"] - row["begin_ps"]) / PS_PER_MS
     return HostEntry(
         host=host,
-        hostname=row["hostname"],
-        file=row["file"],
-        format=row["format"],
-        file_bytes=row["file_bytes"],
-        start_unix_ns=row["start_unix_ns"],
         duration_ms=duration_ms,
         events=None if isinstance(events, Unavailable) else events.height,
-        host_tracer_level=row["host_tracer_level"],
-        device_tracer_level=row["device_tracer_level"],
-        python_tracer_level=row["python_tracer_level"],
         grouped=bool(row["grouped"]),
+        **{
+            name: row[name]
+            for name in HostEntry.__struct_fields__
+            if name in row and name != "grouped"
+        },
     )

@@ -14,7 +14,7 @@ from stepscope.analysis.ops.rows import (
     device_side,
     host_costs,
     host_side,
-    rates,
+    work_rates,
 )
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.results.tool import derived_by_host
@@ -220,12 +220,14 @@ def top_ops_of(
         return None, (why.for_field("top_ops"),)
     top = rows.head(_TOP)
     costs = device_costs(profile) if side == "Device" else host_costs(profile)
-    top = top.hstack(rates(top, costs))
+    top = top.hstack(work_rates(top, costs))
     if top["measured_flop_rate"].null_count():
         lacking.append(NO_COSTS.for_field("top_ops.flop_rate_gflops"))
     found, running = [], 0
     for rank, row in enumerate(top.iter_rows(named=True), start=1):
         running += row["self_ps"]
+        tensor_ps, unknown_ps = row["tensor_core_ps"], row["tensor_core_unknown_ps"]
+        names_silent = tensor_ps is None or (unknown_ps and not tensor_ps)
         found.append(
             TopOp(
                 rank=rank,
@@ -238,22 +240,14 @@ def top_ops_of(
                 occurrences=row["occurrences"],
                 flop_rate_gflops=row["measured_flop_rate"],
                 tensor_core_eligible=row["tensor_core_eligible"],
-                tensor_core_used=_uses_matrix_units(row),
+                tensor_core_used=None if names_silent else tensor_ps > 0,
                 hosts=tuple(row["hosts"]),
             )
         )
     return tuple(found), tuple(lacking)
 
 
-def _uses_matrix_units(row: dict[str, int | None]) -> bool | None:
-    if row["tensor_core_ps"]:
-        return True
-    if row["tensor_core_ps"] is None or row["tensor_core_unknown_ps"]:
-        return None
-    return False
-
-
-def precision_of(profile: ProfileData) -> PrecisionShares | Unavailable:
+def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
     """Return kernel time by width over all hosts that have devices."""
     time = dict.fromkeys(("all", "16", "tf32", "fp64", "default"), 0)
     narrow = total = 0
@@ -300,7 +294,7 @@ def precision_of(profile: ProfileData) -> PrecisionShares | Unavailable:
     )
 
 
-def gaps_of_precision(shares: PrecisionShares | None) -> list[Missing]:
+def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     """Explain the widths that are null."""
     if shares is None:
         return []
@@ -312,7 +306,7 @@ def gaps_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     ]
 
 
-def placement_of(profile: ProfileData) -> Placed:
+def op_placements(profile: ProfileData) -> Placed:
     """Measure executions and self times by side, eager shares, and training."""
     found, absent = derived_by_host(profile, op_placement)
     if not found:
@@ -330,8 +324,8 @@ def placement_of(profile: ProfileData) -> Placed:
     total = {
         name: None if None in values else sum(values) for name, values in parts.items()
     }
-    executions = _shares(total["host_executions"], total["device_executions"])
-    times = _shares(total["host_self_ps"], total["device_self_ps"])
+    executions = _side_shares(total["host_executions"], total["device_executions"])
+    times = _side_shares(total["host_self_ps"], total["device_self_ps"])
     placement = Placement(
         host_op_percent=executions[0],
         device_op_percent=executions[1],
@@ -342,8 +336,10 @@ def placement_of(profile: ProfileData) -> Placed:
         dataset_executions=total["dataset_executions"],
     )
     eager = Eager(
-        host_percent=_ratio(total["host_eager_self_ps"], total["host_self_ps"]),
-        device_percent=_ratio(total["device_eager_self_ps"], total["device_self_ps"]),
+        host_percent=_ratio_percent(total["host_eager_self_ps"], total["host_self_ps"]),
+        device_percent=_ratio_percent(
+            total["device_eager_self_ps"], total["device_self_ps"]
+        ),
     )
     seen = [placed.is_training for placed in found.values()]
     known = [training for training in seen if training is not None]
@@ -354,13 +350,15 @@ def placement_of(profile: ProfileData) -> Placed:
     return Placed(placement, eager, training, missing)
 
 
-def _shares(host: int | None, device: int | None) -> tuple[float | None, float | None]:
+def _side_shares(
+    host: int | None, device: int | None
+) -> tuple[float | None, float | None]:
     if host is None or device is None or not host + device:
         return None, None
     return 100.0 * host / (host + device), 100.0 * device / (host + device)
 
 
-def _ratio(part: int | None, whole: int | None) -> float | None:
+def _ratio_percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100.0 * part / whole
 
 
@@ -385,7 +383,7 @@ def _placement_missing(
     return tuple(missing)
 
 
-def functions_of(profile: ProfileData) -> Functions | Unavailable:
+def graph_functions(profile: ProfileData) -> Functions | Unavailable:
     """Return calls of graph functions of all hosts."""
     frames, absent = derived_by_host(profile, function_calls)
     if not frames:
@@ -399,14 +397,14 @@ def functions_of(profile: ProfileData) -> Functions | Unavailable:
     whole = int(merged["self_ps"].sum())
     expensive = merged.filter(pl.col("mode").is_in(EXPENSIVE_MODES))["self_ps"].sum()
     return Functions(
-        expensive_percent=_ratio(int(expensive), whole),
+        expensive_percent=_ratio_percent(int(expensive), whole),
         calls=tuple(
             FunctionMode(
                 name=row["name"],
                 mode=row["mode"],
                 calls=row["calls"],
                 self_time_us=row["self_ps"] / PS_PER_US,
-                percent=_ratio(row["self_ps"], whole),
+                percent=_ratio_percent(row["self_ps"], whole),
                 tracing_count=row["tracing_count"],
             )
             # Functions of a program, not events.

@@ -9,7 +9,7 @@ import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
 from stepscope.analysis.results.tables import null_paths, room_reasons
-from stepscope.analysis.steps.rows import present_categories, reason_of
+from stepscope.analysis.steps.rows import present_categories, why_no_category
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
 
@@ -31,7 +31,7 @@ _OF_DEVICE: Final = ("device", "device_work_ms", "device_step_time_ms")
 _PLACES: Final = ("workers", "steps.workers")
 
 
-def gaps(
+def pod_gaps(
     result: PodViewerResult,
     *,
     hosts: Sequence[HostSteps],
@@ -53,13 +53,13 @@ def gaps(
     for host in hosts:
         shown, _ = present_categories(host.rows, host.missing)
         for category in CATEGORIES:
-            reason = reason_of(category, host.missing)
+            reason = why_no_category(category, host.missing)
             if category not in shown and reason is not None:
                 for place in _PLACES:
                     field = f"{place}.breakdown_ms.{category}"
                     lacking.setdefault(field, reason.for_field(field))
     found += list(lacking.values())
-    reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
+    reasons = _worker_reasons(hosts, why) | _step_reasons(result, hosts, slowest)
     sources = {clock.source for clock in result.clocks}
     doubt = "not_checked" if "recorded" in sources else "tied_by_steps"
     doubt = "not_tied" if "none" in sources else doubt
@@ -70,7 +70,7 @@ def gaps(
         "processes": _WHY["not_said"],
     }
     null = {
-        path for name, value in parts_of(result) for path in null_paths(value, name)
+        path for name, value in result_parts(result) for path in null_paths(value, name)
     }
     return found + [
         reason.for_field(field) for field, reason in reasons.items() if field in null
@@ -85,10 +85,9 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
     return next((reason for reason in known if reason is not None), _WHY["no_device"])
 
 
-def _of_workers(
+def _worker_reasons(
     hosts: Sequence[HostSteps], why: WorkerCollectives
 ) -> dict[str, Unavailable]:
-    """Return reasons for what is null of a worker, in its summary and in its steps."""
     no_device = _no_device(hosts)
     of_waits = (
         _WHY["no_partner"] if len(why.calls) else next(iter(why.absent.values()), None)
@@ -109,12 +108,11 @@ def _of_workers(
     return reasons
 
 
-def _of_steps(
+def _step_reasons(
     result: PodViewerResult,
     hosts: Sequence[HostSteps],
     slowest: SlowestWorker | Unavailable,
 ) -> dict[str, Unavailable]:
-    """Return reasons for what is null of the comparison of a step's workers."""
     withheld = isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
     of_step = _WHY["not_compared"]
     if isinstance(slowest, Unavailable) and (
@@ -145,7 +143,7 @@ def _of_steps(
     }
 
 
-def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
+def result_parts(result: PodViewerResult) -> list[tuple[str, object]]:
     """List a result's fields; all steps become one, null where any of them is.
 
     There may be many thousands of steps and workers, of few fields each.

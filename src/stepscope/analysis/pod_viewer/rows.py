@@ -13,8 +13,9 @@ import polars as pl
 from stepscope.analysis.steps.measured_hosts import measured_rows, start_unix_ns
 from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.clocks import HostClock, align
 from stepscope.derive.collectives.waits import (
+    HostClock,
+    align,
     collective_waits,
     matched_collectives,
     waiting_spans,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
-    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.collectives.waits import HostClock
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import DeviceSets
@@ -110,7 +111,7 @@ def worker_collectives(
     frames = [pl.DataFrame(schema=_COMPARED)]
     absent: dict[str, Unavailable] = {}
     for host in hosts:
-        calls = _calls(run, host)
+        calls = _collective_calls(run, host)
         if isinstance(calls, Unavailable):
             absent[host.host] = calls
         else:
@@ -153,7 +154,7 @@ def worker_collectives(
     return WorkerCollectives(waits.drop("shift_ps", "doubt_ps"), clocks, absent)
 
 
-def _calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
+def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
     """Return the collectives of a host's devices, of its threads where it has none.
 
     Columns `_COMPARED`.
@@ -193,7 +194,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
     Returns:
         Columns `SLOTS`, by slot and in the order of the hosts.
     """
-    frames = [_keyed(host, matching, order) for order, host in enumerate(hosts)]
+    frames = [_step_keys(host, matching, order) for order, host in enumerate(hosts)]
     keyed = pl.concat(frames).with_columns(
         turn=pl.int_range(pl.len()).over("host", "owner", "number")
     )
@@ -206,7 +207,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
     )
 
 
-def _keyed(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
+def _step_keys(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
     """Give each window whose step it is (-1: the run's) and its number there."""
     windows = host.by_window[["window", "step"]]
     alone = np.arange(len(windows), dtype=np.int64)
@@ -256,7 +257,7 @@ def worker_rows(
             counted=pl.col("window").is_in(counted.to_list()),
             order=pl.lit(order),
         )
-        rows = _begun(run, host, rows, clock=collectives.clocks[host.host])
+        rows = _add_starts(run, host, rows, clock=collectives.clocks[host.host])
         rows = rows.with_columns(
             work_ps=pl.sum_horizontal(
                 *(pl.col(f"{name}_ps") for name in _OWN_WORK), ignore_nulls=True
@@ -266,7 +267,7 @@ def worker_rows(
             work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
         )
         mine = collectives.calls.filter(pl.col("host") == host.host)
-        rows = _with_waits(run.derived(host.host, device_sets), host, rows, mine)
+        rows = _add_waits(run.derived(host.host, device_sets), host, rows, mine)
         frames.append(
             rows.join(
                 waited,
@@ -279,7 +280,7 @@ def worker_rows(
     return pl.concat(frames).sort("slot", "order", "device").drop("order")
 
 
-def _begun(
+def _add_starts(
     run: ProfileData, host: HostSteps, rows: pl.DataFrame, *, clock: HostClock
 ) -> pl.DataFrame:
     """Find when the step and its compute began, on the clock of the reference."""
@@ -309,7 +310,7 @@ def _begun(
     )
 
 
-def _with_waits(
+def _add_waits(
     sets: DeviceSets | Unavailable,
     host: HostSteps,
     rows: pl.DataFrame,
@@ -324,13 +325,13 @@ def _with_waits(
     starts = ints(host.windows.rows, "start_ps")
     ends = ints(host.windows.rows, "end_ps")
     if isinstance(sets, Unavailable):
-        split = _within(waiting_spans(calls), None, starts, ends)
+        split = _parts_by_window(waiting_spans(calls), None, starts, ends)
     else:
         parts = []
         for device in sets.devices:
             mine = waiting_spans(calls.filter(pl.col("device") == device.device))
             exposed = [device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in mine]
-            parts.append(_within(exposed, device.device, starts, ends))
+            parts.append(_parts_by_window(exposed, device.device, starts, ends))
         split = pl.concat(parts)
     told = pl.col("wait_ps") + pl.col("transfer_ps")
     known = (told > 0) | (pl.col("untold_ps") == 0)
@@ -345,7 +346,7 @@ def _with_waits(
     )
 
 
-def _within(
+def _parts_by_window(
     parts: Sequence[Spans],
     device: int | None,
     starts: NDArray[np.int64],

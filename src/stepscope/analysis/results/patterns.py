@@ -79,14 +79,14 @@ def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
     for pattern in patterns:
         # A comment of a pattern in the verbose mode ends with its line.
         end = "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
-        found |= _matches(names, rf"(?s)\A(?:{pattern}{end})\z")
+        found |= _match_names(names, rf"(?s)\A(?:{pattern}{end})\z")
     return found
 
 
-def holding(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+def match_name_parts(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
     """Return by name whether a checked pattern matches a part of it."""
-    return _matches(names, pattern)
+    return _match_names(names, pattern)
 
 
-def _matches(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+def _match_names(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
     return names.str.contains(pattern).fill_null(value=False).to_numpy()

@@ -77,10 +77,12 @@ def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
             return FittingRemedy(words=Remedy.ANNOTATE_UNKNOWN_TIME.value)
     if not remedy.depends_on_recording:
         return FittingRemedy(words=remedy.value)
-    return fit_remedy(remedy, _in_force(profile), profile.of_run(frameworks_used))
+    return fit_remedy(
+        remedy, _tracers_in_force(profile), profile.of_run(frameworks_used)
+    )
 
 
-def _in_force(profile: ProfileData) -> Tracers:
+def _tracers_in_force(profile: ProfileData) -> Tracers:
     recorder = recorder_of(profile)
     if recorder is not None:
         # Recorders without levels: what the events show to have been on.
@@ -103,9 +105,9 @@ def _in_force(profile: ProfileData) -> Tracers:
     if len(known) < len(found):
         return Tracers()
     return Tracers(
-        host=_least([one.host for one in known]),
-        device=_least([one.device for one in known]),
-        python=_least([one.python for one in known]),
+        host=_least_level([one.host for one in known]),
+        device=_least_level([one.device for one in known]),
+        python=_least_level([one.python for one in known]),
     )
 
 
@@ -118,6 +120,6 @@ def recorder_of(profile: ProfileData) -> str | None:
     return recorders.pop() if len(recorders) == 1 else None
 
 
-def _least(levels: list[int | None]) -> int | None:
+def _least_level(levels: list[int | None]) -> int | None:
     known = [level for level in levels if level is not None]
     return min(known) if known and len(known) == len(levels) else None

@@ -46,7 +46,6 @@ def room_reasons(room: str) -> dict[str, Unavailable]:
 
 @cache
 def _shared_columns() -> dict[str, Column]:
-    """Return the columns that tables of several tools have."""
     return read_columns((_ROOM / "columns.md").read_text(encoding="utf-8"), {})
 
 
@@ -70,11 +69,11 @@ def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
         alike = (
             values if len(kinds) == 1 else tuple(v for v in values if type(v) is kind)
         )
-        for name, inner in _inside(kind, alike):
+        for name, inner in _parts_by_name(kind, alike):
             yield from _null_paths(inner, f"{path}.{name}".strip("."))
 
 
-def _inside(
+def _parts_by_name(
     kind: type, values: tuple[Any, ...]
 ) -> Iterable[tuple[str, tuple[Any, ...]]]:
     """Return the parts of values of one type by name; members of a list have none."""
@@ -113,27 +112,29 @@ def with_every_null(
         path for name, value in parts for path in null_paths(value, name)
     )
     for path in paths:
-        if _explanation(path, known) is None:
-            entry = _repeated(path, known, repeats) or NOT_RECORDED.for_field(path)
+        if _explaining_entry(path, known) is None:
+            entry = _repeated_entry(path, known, repeats) or NOT_RECORDED.for_field(
+                path
+            )
             known[entry.field] = entry
             found.append(entry)
     return tuple(found)
 
 
-def _repeated(
+def _repeated_entry(
     path: str, known: dict[str, Missing], repeats: Sequence[str]
 ) -> Missing | None:
     """Return the entry of the field that this one repeats, under this one's name."""
     for prefix in repeats:
         if not path.startswith(f"{prefix}."):
             continue
-        why = _explanation(path.removeprefix(f"{prefix}."), known)
+        why = _explaining_entry(path.removeprefix(f"{prefix}."), known)
         if why is not None:
             return msgspec.structs.replace(why, field=f"{prefix}.{why.field}")
     return None
 
 
-def _explanation(path: str, known: dict[str, Missing]) -> Missing | None:
+def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
     parts = path.split(".")
     for count in range(len(parts), 0, -1):
         entry = known.get(".".join(parts[:count]))
@@ -204,10 +205,12 @@ def other_slices(
     if len(ordered) > slices:
         rest = "other", sum(part for _, part in ordered[slices:])
         largest = pl.concat([largest, pl.DataFrame([rest], schema, orient="row")])
-    return largest.with_columns(share(pl.col(value), sums.total()).alias("percent"))
+    return largest.with_columns(
+        share_percent(pl.col(value), sums.total()).alias("percent")
+    )
 
 
-def share(part: pl.Expr, whole: float) -> pl.Expr:
+def share_percent(part: pl.Expr, whole: float) -> pl.Expr:
     """Return a part in percent of a whole; null of a whole that is zero."""
     return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
 

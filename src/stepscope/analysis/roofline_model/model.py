@@ -12,7 +12,7 @@ from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     room_reasons,
-    share,
+    share_percent,
     tables_of,
 )
 from stepscope.analysis.roofline_model.work import (
@@ -20,8 +20,8 @@ from stepscope.analysis.roofline_model.work import (
     kernel_work,
     measured_alone,
     op_work,
+    ops_with_counters,
     unit_peaks,
-    with_counters,
 )
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
@@ -125,9 +125,9 @@ def analyse(
     if not len(work) and not len(counted):
         return next(iter(side.absent.values()), NO_OPS)
     if on_device:
-        work = with_counters(work, counted)
-    ops = points(work, OP_ROWS, options)
-    found = points(counted, KERNEL_ROWS, options)
+        work = ops_with_counters(work, counted)
+    ops = roofline_points(work, OP_ROWS, options)
+    found = roofline_points(counted, KERNEL_ROWS, options)
     roofs = roof_rows(profile, options)
     ops_on = ("device" if on_device else "host") if len(ops) else None
     no_peaks = _WHY["no_host_peaks"] if ops_on == "host" else _WHY["no_peaks"]
@@ -139,11 +139,11 @@ def analyse(
         unknown_ops_percent=unknown_percent(ops),
         unknown_kernels_percent=unknown_percent(found),
         measured_kernels=int((found["evidence"] == MEASURED).sum()),
-        missing=tuple(_missing(roofs, ops, found, side.absent, no_peaks)),
+        missing=tuple(_missing_entries(roofs, ops, found, side.absent, no_peaks)),
     )
 
 
-def _missing(
+def _missing_entries(
     roofs: pl.DataFrame,
     ops: pl.DataFrame,
     found: pl.DataFrame,
@@ -181,7 +181,7 @@ def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFra
 
     Devices of equal peaks are one. An option takes the place of what is known.
     """
-    rows = [row for host in profile.hosts for row in _of_host(profile, host)]
+    rows = [row for host in profile.hosts for row in _roofs_of_host(profile, host)]
     if options.peak_tflops is not None:
         known = [row["memory_gb_per_s"] for row in rows]
         rows = [
@@ -204,7 +204,7 @@ def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFra
     )
 
 
-def _of_host(profile: ProfileData, host: str) -> Iterator[dict[str, Any]]:
+def _roofs_of_host(profile: ProfileData, host: str) -> Iterator[dict[str, Any]]:
     peaks = profile.derived(host, device_peaks)
     devices = profile.table(host, "devices")
     if isinstance(peaks, Unavailable) or isinstance(devices, Unavailable):
@@ -233,7 +233,7 @@ def _of_host(profile: ProfileData, host: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def points(
+def roofline_points(
     work: pl.DataFrame, schema: TableSchema, options: RooflineModelOptions
 ) -> pl.DataFrame:
     """Return the columns of a table of points, most time first.
@@ -269,9 +269,9 @@ def points(
             .alias("lacks"),
             (pl.col("share_ps") / PS_PER_US).alias("self_us"),
             (pl.col("total_ps") / PS_PER_US).alias("total_us"),
-            share(pl.col("share_ps"), whole).alias("time_percent"),
+            share_percent(pl.col("share_ps"), whole).alias("time_percent"),
             *[
-                _intensity().alias("operational_intensity"),
+                _operational_intensity().alias("operational_intensity"),
                 *(
                     pl.when(_RAN).then(pl.col(name) / _SECONDS / _GIGA).alias(rate)
                     for name, rate in per_s.items()
@@ -291,7 +291,7 @@ def points(
     )
 
 
-def _intensity() -> pl.Expr:
+def _operational_intensity() -> pl.Expr:
     moved = pl.col("accessed_bytes") > 0
     return pl.when(moved).then(pl.col("flops") / pl.col("accessed_bytes"))
 
@@ -305,7 +305,7 @@ def _against_peaks() -> list[pl.Expr]:
     )
     memory = 100.0 * pl.col("accessed_bytes") / pl.col("peak_bytes")
     both = _RAN & compute.is_not_null() & memory.is_not_null()
-    sloped = _intensity() * pl.col("peak_bytes")
+    sloped = _operational_intensity() * pl.col("peak_bytes")
     roofed = pl.col("peak_flops").is_not_null() & sloped.is_not_null()
     roof = pl.min_horizontal(pl.col("peak_flops"), sloped) / _SECONDS / _GIGA
     return [

@@ -69,7 +69,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     Args:
         ops: As `op_work` returns of devices.
     """
-    frames = [_of_host(profile, host) for host in profile.hosts]
+    frames = [_kernels_of_host(profile, host) for host in profile.hosts]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
     merged = rows.group_by(_KEY).agg(
         pl.col("occurrences").sum(),
@@ -114,7 +114,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
+def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
     """Return ops, with the work of their kernels where all of it was measured.
 
     Args:
@@ -129,7 +129,7 @@ def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
             known.all().alias("whole"),
             pl.col("total_ps").sum().alias("measured_ps"),
             *(pl.col(name).sum().alias(f"{name}_measured") for name in _WORK[:2]),
-            *(_sum_of_all(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
+            *(_complete_sum(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
         )
         .filter("whole")
     )
@@ -146,8 +146,7 @@ def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
     ).select(ops.columns)
 
 
-def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the kernels of one host with their work, class by class."""
+def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     found = profile.derived(host, kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema=_SCHEMA)
@@ -164,7 +163,7 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     else:
         counters = measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
     rows = rows.join(counters, on="class", how="left")
-    rows = rows.with_columns(_operations().alias("run_flops"))
+    rows = rows.with_columns(_counted_operations().alias("run_flops"))
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("run_flops", "dram_bytes")
     )
@@ -173,7 +172,7 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     if not isinstance(peaks, Unavailable):
         described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
     # One row per class of kernels, of which there are as many as distinct launches.
-    rates = [_rate(row, described) for row in rows.iter_rows(named=True)]
+    rates = [_peak_rate(row, described) for row in rows.iter_rows(named=True)]
     memory = [
         described.get(device, {}).get("memory_bandwidth") for device in rows["device"]
     ]
@@ -203,7 +202,7 @@ _COUNTERS: Final = (
 )
 
 
-def _operations() -> pl.Expr:
+def _counted_operations() -> pl.Expr:
     """Return the operations of a run; null unless those of every unit were counted."""
     # Tensor Cores did nothing where their pipe was seen to be idle.
     idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
@@ -213,7 +212,9 @@ def _operations() -> pl.Expr:
     return pl.when(known).then(pl.sum_horizontal(parts))
 
 
-def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | None:
+def _peak_rate(
+    row: dict[str, Any], described: dict[int, dict[str, Any]]
+) -> float | None:
     """Return FLOP/s of the units that a kernel computes with; None where unknown."""
     if row["device"] not in described:
         return None
@@ -278,8 +279,8 @@ def measured_alone(profile: ProfileData) -> pl.DataFrame:
                 pl.lit("").alias("op_name"),
                 pl.len().cast(pl.Int64).alias("occurrences"),
                 pl.col("duration_ps").sum().alias("total_ps"),
-                _sum_of_all(_operations()).alias("flops"),
-                _sum_of_all(pl.col("dram_bytes")).alias("accessed_bytes"),
+                _complete_sum(_counted_operations()).alias("flops"),
+                _complete_sum(pl.col("dram_bytes")).alias("accessed_bytes"),
                 pl.lit(None, pl.Float64).alias("peak_flops"),
                 pl.lit(None, pl.Float64).alias("peak_bytes"),
                 pl.lit(MEASURED).alias("evidence"),
@@ -288,5 +289,5 @@ def measured_alone(profile: ProfileData) -> pl.DataFrame:
     return pl.concat(frames).with_columns(pl.col("total_ps").alias("share_ps"))
 
 
-def _sum_of_all(values: pl.Expr) -> pl.Expr:
+def _complete_sum(values: pl.Expr) -> pl.Expr:
     return pl.when(values.null_count() == 0).then(values.sum())

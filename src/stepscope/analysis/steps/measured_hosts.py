@@ -74,13 +74,13 @@ def match_steps(
             host.host: np.where(np.isin(number, shared), number, -1)
             for host, number in zip(hosts, numbers, strict=True)
         }
-        return _checked(hosts, "step_num", key)
+        return _check_lock_step(hosts, "step_num", key)
     if all(
         start is not None and not isinstance(host.steps, Unavailable)
         for host, start in zip(hosts, starts_unix_ns, strict=True)
     ):
         clocks = [start for start in starts_unix_ns if start is not None]
-        return _checked(hosts, "time", _by_time(hosts, clocks))
+        return _check_lock_step(hosts, "time", _match_times(hosts, clocks))
     note = QualityNote(
         kind="hosts_not_matched",
         severity="warning",
@@ -93,7 +93,7 @@ def match_steps(
     return StepMatching("none", {}, in_lock_step=False, notes=(note,))
 
 
-def _by_time(
+def _match_times(
     hosts: Sequence[HostSteps], clocks: Sequence[int]
 ) -> dict[str, NDArray[np.int64]]:
     """Find offsets of largest overlap with the host of the shortest covered span."""
@@ -107,7 +107,7 @@ def _by_time(
     spans = [int(end[-1] - begin[0]) for begin, end in zip(begins, ends, strict=True)]
     reference = spans.index(min(spans))
     offsets = [
-        _offset(begins[reference], ends[reference], begin, end)
+        _best_offset(begins[reference], ends[reference], begin, end)
         for begin, end in zip(begins, ends, strict=True)
     ]
     count = len(begins[reference])
@@ -125,7 +125,7 @@ def _by_time(
     return keys
 
 
-def _offset(
+def _best_offset(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     other_begin: NDArray[np.int64],
@@ -149,7 +149,7 @@ def _offset(
     return int(best[np.argmin(np.abs(best))])
 
 
-def _checked(
+def _check_lock_step(
     hosts: Sequence[HostSteps], by: str, key: dict[str, NDArray[np.int64]]
 ) -> StepMatching:
     """Compare the starts of matched steps after the best constant shift."""
@@ -162,7 +162,9 @@ def _checked(
         fewer = min(len(key[reference.host]), len(key[host.host]))
         if len(shared) < _SHARED * fewer:
             notes.append(
-                _apart(host, reference, f"they share {len(shared)} of {fewer} steps")
+                _lock_step_note(
+                    host, reference, f"they share {len(shared)} of {fewer} steps"
+                )
             )
             continue
         shift = np.array([here[step] - at_reference[step] for step in shared])
@@ -170,7 +172,7 @@ def _checked(
         step_ps = float(np.median(ints(reference.by_window, "window_ps")))
         if spread > _APART * step_ps:
             text = f"their steps begin {duration_text(spread)} apart at the median"
-            notes.append(_apart(host, reference, text))
+            notes.append(_lock_step_note(host, reference, text))
     return StepMatching(by, key, in_lock_step=not notes, notes=tuple(notes))
 
 
@@ -185,7 +187,7 @@ def _starts_by_key(
     }
 
 
-def _apart(host: HostSteps, reference: HostSteps, text: str) -> QualityNote:
+def _lock_step_note(host: HostSteps, reference: HostSteps, text: str) -> QualityNote:
     return QualityNote(
         kind="hosts_not_in_lock_step",
         severity="warning",
@@ -269,15 +271,15 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     """
     if not excluded_flags:
         return host.measured
-    return typical(_without(host.rows, excluded_flags))
+    return typical(_drop_flags(host.rows, excluded_flags))
 
 
 def measured_any_device(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use, with the devices of a host taken as one."""
-    return typical(_without(host.any_device, excluded_flags))
+    return typical(_drop_flags(host.any_device, excluded_flags))
 
 
-def _without(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
+def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
     if not flags:
         return rows
     flagged = pl.col("flags").list.set_intersection(list(flags))

@@ -144,16 +144,20 @@ def _host_steps(
         if marker is not None:
             named = named.filter(pl.col("marker") == marker)
     rows = with_starved_time(
-        profile, host, _joined(charged.rows, named, step_windows.device_spans)
+        profile, host, _join_charges(charged.rows, named, step_windows.device_spans)
     ).with_columns(pl.col("idle_input_ps") + pl.col("starved_ps"))
-    any_device = _joined(charged.any_device, named, step_windows.device_spans)
+    any_device = _join_charges(charged.any_device, named, step_windows.device_spans)
     missing = charged.missing
-    if "input" not in missing and may_hide_input(rows) and not asks(profile, host):
+    if (
+        "input" not in missing
+        and may_hide_input(rows)
+        and not shows_batch_requests(profile, host)
+    ):
         missing = {**missing, "input": UNASKED}
     return HostSteps(host, found, step_windows, charged, rows, any_device, missing)
 
 
-def _joined(
+def _join_charges(
     charged: pl.DataFrame, named: pl.DataFrame, spans: pl.DataFrame
 ) -> pl.DataFrame:
     """Add names and device step times to the charged rows.
@@ -271,8 +275,11 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
         pl.len().alias("rows"),
         pl.col("device_busy_ps").min().alias("busy_least_ps"),
         pl.col("device_busy_ps").max().alias("busy_most_ps"),
-        *(_sum(name) for name in OWNER_COLUMNS),
-        *((_sum(name) / pl.len()).round().cast(pl.Int64) for name in _MEASURES),
+        *(_complete_sum(name) for name in OWNER_COLUMNS),
+        *(
+            (_complete_sum(name) / pl.len()).round().cast(pl.Int64)
+            for name in _MEASURES
+        ),
     )
     if grouped["rows"].max() in (None, 1):
         return grouped
@@ -290,13 +297,15 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _sum(name: str) -> pl.Expr:
+def _complete_sum(name: str) -> pl.Expr:
     """Return the sum of a column, null where one of the values is."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum())
 
 
-def reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:
+def why_no_category(
+    category: str, why: Mapping[str, Unavailable]
+) -> Unavailable | None:
     """Return why a category is left out; None where none of its owners is missing.
 
     That there is no device to look at loses nothing where another part was lost.
@@ -310,7 +319,7 @@ def reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | No
     return next(iter([*lost, *found]), None)
 
 
-def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
+def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     """Return by owner why some host could not look at it."""
     found: dict[str, Unavailable] = {}
     for host in hosts:
@@ -318,7 +327,7 @@ def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     return found
 
 
-def asks(profile: ProfileData, host: str) -> bool:
+def shows_batch_requests(profile: ProfileData, host: str) -> bool:
     """Return whether the recording of a host shows a request for a batch."""
     classes = profile.derived(host, host_classes)
     if not isinstance(classes, Unavailable) and len(classes.input_wait):

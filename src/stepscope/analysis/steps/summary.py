@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.analysis.results.statistics import (
     SINGLE_SAMPLE,
     Statistics,
-    statistics_of,
+    sample_statistics,
 )
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.input_share import InputShare, share_of_rows
@@ -20,8 +20,8 @@ from stepscope.analysis.steps.measured_hosts import measured_any_device, measure
 from stepscope.analysis.steps.rows import (
     category_columns,
     present_categories,
-    reason_of,
-    reasons_of,
+    why_no_category,
+    why_no_owner,
 )
 from stepscope.derive.judging.input_verdict import (
     HIGHLY,
@@ -116,25 +116,27 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             `unrecorded` (work in them was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
             started, or are a first one that took far longer than any other).
-        step_time_ms: Wall time of the windows.
+        step_time_ms: Wall time of a step, to the begin of the next one.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.
-        batch_time_ms: Wall time of a batch: that of the windows over their batches;
-            null where unknown.
-        device_step_time_ms: Time from the first to the last device activity, over the
-            windows that have any; null where none has.
-        breakdown_ms: Category → mean time; they add up to the mean step time.
-        breakdown_std_ms: Category → sample standard deviation of its time over rows.
-        breakdown_percent: Category → share of the time.
-        breakdown_detail_ms: Sub-owner of a category → mean time.
-        overlapped_ms: Kind of device work → mean time that other device work hid.
-        device_execution_percent: Share of the time in which a device worked; null where
-            unknown.
-        kernel_launch_percent: Share of the time in which a device waited for a launch;
-            null where unknown.
-        input_percent: Share of the time spent waiting for input or transferring it,
-            with the silence before a batch is copied where no fetch was recorded (in
-            `breakdown_percent` that is `other`); null where unknown.
+        batch_time_ms: Wall time of a batch, where one step may run several
+            (`steps_per_execution`); null where unknown.
+        device_step_time_ms: Time from the first to the last device activity of a step;
+            null without device activity.
+        breakdown_ms: Category → mean time; they add up to the mean step time. What
+            could not be looked at is left out.
+        breakdown_std_ms: Category → sample standard deviation of its time.
+        breakdown_percent: Category → share of the step time.
+        breakdown_detail_ms: Owner of the time → mean time.
+        overlapped_ms: Kind of device work → mean time that other device work hid; not
+            part of the breakdown.
+        device_execution_percent: Share of the step time in which a device worked; null
+            where unknown.
+        kernel_launch_percent: Share of the step time in which a device waited for the
+            host to launch; null where unknown.
+        input_percent: Share of the step time spent waiting for input and transferring
+            it, with the silence before a batch is copied where no fetch was recorded
+            (in `breakdown_percent` that is `other`); null where unknown.
         idle_percent: Share of the time in which a device did nothing; null where
             unknown.
         any_device: Means with the devices of each host taken as one; null where there
@@ -197,35 +199,35 @@ def _step_list(_: ProfileData, host: HostSteps) -> tuple[Step, ...]:
             batches=row["batches"],
             start_ms=row["start_ps"] / PS_PER_MS,
             duration_ms=row["window_ps"] / PS_PER_MS,
-            device_step_time_ms=_ms(row["device_step_time_ps"]),
+            device_step_time_ms=_to_ms(row["device_step_time_ps"]),
             flags=tuple(row["flags"]),
             breakdown_ms=dict(zip(names, times, strict=True)),
-            device_working_ms=_ms(row["device_working_ps"]),
+            device_working_ms=_to_ms(row["device_working_ps"]),
             idle_input_ms=None
             if "input" in host.missing
-            else _ms(row["idle_input_ps"]),
-            gap_ms=_ms(row["gap_ps"]),
-            device_busy_ms=_ms(row["device_busy_ps"]),
-            device_busy_least_ms=_ms(row["busy_least_ps"]),
-            device_busy_most_ms=_ms(row["busy_most_ps"]),
+            else _to_ms(row["idle_input_ps"]),
+            gap_ms=_to_ms(row["gap_ps"]),
+            device_busy_ms=_to_ms(row["device_busy_ps"]),
+            device_busy_least_ms=_to_ms(row["busy_least_ps"]),
+            device_busy_most_ms=_to_ms(row["busy_most_ps"]),
         )
         # Steps, not events: a page lists each of them.
         for row, times in zip(means.iter_rows(named=True), charged, strict=True)
     )
 
 
-def _ms(ps: int | None) -> float | None:
+def _to_ms(ps: int | None) -> float | None:
     return None if ps is None else ps / PS_PER_MS
 
 
-def summary_of(
+def step_summary(
     run: ProfileData, hosts: Iterable[HostSteps], *, excluded_flags: Iterable[str] = ()
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     """Summarise the closed windows of the hosts; the open one if there is no other.
 
     Several tools show the same summary, which is worked out once.
     """
-    return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
+    return run.kept(_step_summary, tuple(hosts), tuple(excluded_flags))
 
 
 def judged_input(
@@ -249,7 +251,7 @@ def input_share(
     return share_of_rows(rows, host.missing, unknown_ps=unknown_ps)
 
 
-def _summary_of(
+def _step_summary(
     run: ProfileData, hosts: tuple[HostSteps, ...], excluded_flags: tuple[str, ...]
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
@@ -261,7 +263,7 @@ def _summary_of(
     missing = _left_out(hosts, rows)
     no_steps = [host.steps for host in hosts if not host.windows.has_steps]
     step_time, lacks = _step_time(walls["window_ps"], no_steps)
-    why = reasons_of(hosts)
+    why = why_no_owner(hosts)
     device_step_time, unknown = _known_statistics(
         walls["device_step_time_ps"], why.get("compute_32", _WHY["no_step_time"])
     )
@@ -282,41 +284,44 @@ def _summary_of(
     categories = category_columns(rows, why)
     sums = {name: int(categories[name].sum()) for name in categories.columns}
     shares = {
-        name.removesuffix("_ps"): _percent(value, total) for name, value in sums.items()
+        name.removesuffix("_ps"): _percent_or_none(value, total)
+        for name, value in sums.items()
     }
     busy = rows["device_busy_ps"]
-    busy_percent = None if busy.null_count() else _percent(int(busy.sum()), total)
+    busy_percent = (
+        None if busy.null_count() else _percent_or_none(int(busy.sum()), total)
+    )
     if rows.height < 2:
         missing.append(SINGLE_SAMPLE.for_field("breakdown_std_ms"))
     if not total:
         missing.append(_WHY["no_time_of_summary"].for_field("breakdown_percent"))
-    shared = InputShare.together(
+    shared = InputShare.sum_shares(
         [input_share(run, host, excluded_flags) for host in hosts]
     )
-    input_percent = shared.percent(shared.input_ps)
+    input_percent = shared.percent_of_windows(shared.input_ps)
     if input_percent is None and shared.why_no_input is not None:
         missing.append(shared.why_no_input.for_field("input_percent"))
     return StepSummary(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
-        left_out=_flagged(hosts, rows),
+        left_out=_flag_counts(hosts, rows),
         step_time_ms=step_time,
         host_period_ms=host_period,
         batch_time_ms=batch_time_ms,
         device_step_time_ms=device_step_time,
-        breakdown_ms=_means(categories),
-        breakdown_std_ms=_spreads(categories),
+        breakdown_ms=_mean_ms(categories),
+        breakdown_std_ms=_std_ms(categories),
         breakdown_percent=shares,
-        breakdown_detail_ms=_means(
+        breakdown_detail_ms=_mean_ms(
             rows.select(f"{name}_ps" for name in present_categories(rows, why)[1])
         ),
-        overlapped_ms=_overlapped(hosts, rows),
+        overlapped_ms=_overlapped_ms(hosts, rows),
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares.get("kernel_launch"),
         input_percent=input_percent,
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
         any_device=_any_device(united, why) if busy_percent is not None else None,
-        bottleneck=bottleneck_of(judged_input(run, hosts, excluded_flags).word),
+        bottleneck=bottleneck_side(judged_input(run, hosts, excluded_flags).word),
     ), tuple(missing)
 
 
@@ -327,7 +332,7 @@ def _step_time(
     for why in no_steps:
         if isinstance(why, Unavailable):
             return Statistics(), (why.for_field("step_time_ms"),)
-    return statistics_of(walls, field="step_time_ms", scale=PS_PER_MS)
+    return sample_statistics(walls, field="step_time_ms", scale=PS_PER_MS)
 
 
 def _known_statistics(
@@ -337,11 +342,11 @@ def _known_statistics(
     field = f"{values.name.removesuffix('_ps')}_ms"
     known = values.drop_nulls()
     if len(known):
-        return statistics_of(known, field=field, scale=PS_PER_MS)
+        return sample_statistics(known, field=field, scale=PS_PER_MS)
     return None, (why.for_field(field),)
 
 
-def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
+def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
     """Count the closed windows of each flag that are not among the counted rows."""
     windows = pl.concat([host.rows for host in hosts]).filter(~pl.col("open_end"))
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
@@ -356,7 +361,7 @@ def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int
 _SIDES: Final = {HIGHLY: "host", MODERATELY: "both", NOT: "device", UNKNOWN: "unknown"}
 
 
-def bottleneck_of(verdict: str) -> str:
+def bottleneck_side(verdict: str) -> str:
     """Return which side to work on, after the verdict on the input.
 
     Definition: docs/tools/overview_page.md#other-fields.
@@ -366,11 +371,11 @@ def bottleneck_of(verdict: str) -> str:
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     """Return every category and sub-owner that is left out, with its reason."""
-    why = reasons_of(hosts)
+    why = why_no_owner(hosts)
     categories, owners = present_categories(rows, why)
     found = []
     for category in CATEGORIES:
-        reason = reason_of(category, why)
+        reason = why_no_category(category, why)
         if category not in categories and reason is not None:
             found.append(reason.for_field(f"breakdown_ms.{category}"))
     found += [
@@ -381,7 +386,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     absent = {"kernel_launch": "kernel_launch_percent"}
     for category, field in absent.items():
         if category not in categories:
-            reason = reason_of(category, why)
+            reason = why_no_category(category, why)
             if reason is not None:
                 found.append(reason.for_field(field))
     if rows["device_busy_ps"].null_count() and "compute_32" in why:
@@ -408,7 +413,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     return found
 
 
-def _means(frame: pl.DataFrame) -> dict[str, float]:
+def _mean_ms(frame: pl.DataFrame) -> dict[str, float]:
     count = frame.height
     if not count:
         return {}
@@ -418,7 +423,7 @@ def _means(frame: pl.DataFrame) -> dict[str, float]:
     }
 
 
-def _spreads(frame: pl.DataFrame) -> dict[str, float | None]:
+def _std_ms(frame: pl.DataFrame) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in frame.columns:
         values = frame[name].to_numpy()
@@ -430,11 +435,11 @@ def _spreads(frame: pl.DataFrame) -> dict[str, float | None]:
     return found
 
 
-def _percent(part: int, whole: int) -> float | None:
+def _percent_or_none(part: int, whole: int) -> float | None:
     return 100.0 * part / whole if whole else None
 
 
-def _overlapped(
+def _overlapped_ms(
     hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, float] | None:
     frames = [
@@ -446,13 +451,13 @@ def _overlapped(
         return None
     counted = rows[["host", "window", "device"]]
     hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
-    return _means(hidden.drop("host", "window", "device"))
+    return _mean_ms(hidden.drop("host", "window", "device"))
 
 
 def _any_device(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> AnyDevice:
     return AnyDevice(
-        breakdown_ms=_means(category_columns(rows, why)),
-        device_execution_percent=_percent(
+        breakdown_ms=_mean_ms(category_columns(rows, why)),
+        device_execution_percent=_percent_or_none(
             int(rows["device_busy_ps"].sum()), int(rows["window_ps"].sum())
         ),
     )

@@ -16,8 +16,8 @@ from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
 from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
     Edge,
     Node,
-    edges_of,
-    nodes_of,
+    call_edges,
+    call_nodes,
 )
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -232,7 +232,7 @@ class _Pipeline(Frozen, frozen=True, eq=True):
     on_device: bool
     calls: pl.DataFrame
 
-    def call(self, rank: int) -> dict[str, Any]:
+    def ranked_call(self, rank: int) -> dict[str, Any]:
         """Return a call of the pipeline by rank, columns `CALLS` and `call`."""
         return self.calls.row(rank, named=True)
 
@@ -259,10 +259,10 @@ def analyse(
         )
         for host, of_host in calls.items()
     ]
-    pipelines = [pipeline for host in found for pipeline in _pipelines(host)]
-    ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest(one)))
-    summary, missing = _summary(ranked)
-    graphs, lacks = _graphs(run, _chosen(ranked, options), options)
+    pipelines = [pipeline for host in found for pipeline in _host_pipelines(host)]
+    ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest_ps(one)))
+    summary, missing = _run_summary(ranked)
+    graphs, lacks = _call_graphs(run, _chosen_pipelines(ranked, options), options)
     missing += lacks
     missing += [
         host.wait.for_field(f"waits[{host.name}]")
@@ -278,7 +278,7 @@ def analyse(
     ]
     return TfDataBottleneckAnalysisResult(
         summary=summary,
-        bottlenecks=_bottlenecks([one for one in ranked if not one.on_device]),
+        bottlenecks=_bottleneck_rows([one for one in ranked if not one.on_device]),
         pipelines=_pipeline_rows(pipelines),
         waits=pl.DataFrame(wait_rows, schema=WAIT_ROWS.dtypes(), orient="row"),
         graphs=graphs,
@@ -298,7 +298,7 @@ def analyse(
     )
 
 
-def _pipelines(host: _Host) -> list[_Pipeline]:
+def _host_pipelines(host: _Host) -> list[_Pipeline]:
     by_pipeline = host.calls.calls.with_row_index("call").sort("pipeline", "rank")
     parts = by_pipeline.partition_by("pipeline", as_dict=True)
     return [
@@ -309,28 +309,27 @@ def _pipelines(host: _Host) -> list[_Pipeline]:
     ]
 
 
-def _slowest(pipeline: _Pipeline) -> int:
+def _slowest_ps(pipeline: _Pipeline) -> int:
     latency: int = pipeline.calls["latency_ps"][0]
     return latency
 
 
-def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
-    """Return the verdict on the slowest call of any host pipeline."""
+def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
         missing = [_WHY["only_devices"].for_field(f"summary.{name}") for name in fields]
         unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
         return unknown, missing
-    wait, latency_ps = worst.host.wait, _slowest(worst)
+    wait, latency_ps = worst.host.wait, _slowest_ps(worst)
     missing = []
     if isinstance(wait, Unavailable):
         missing += [wait.for_field(f"summary.{name}") for name in _OF_WAIT]
     else:
         fields["exposed_wait_ms_per_step"] = wait.ms_per_step
         fields["exposed_wait_percent"] = wait.percent
-    fields["bottleneck"] = _bottleneck(worst)
-    advice = _suggestion(worst)
+    fields["bottleneck"] = _call_bottleneck(worst)
+    advice = _call_suggestion(worst)
     if advice is not None:
         fields |= {"suggestion_kind": advice.suggestion_kind, "suggestion": advice.text}
     missing += [
@@ -370,9 +369,9 @@ _OF_HOST_PIPELINE: Final = tuple(
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
 
 
-def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
+def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
     """Return a call's bottleneck; None where all recorded stages are transparent."""
-    call = pipeline.call(rank)
+    call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     if stage is None:
         return None
@@ -387,9 +386,9 @@ def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
     )
 
 
-def _suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
+def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     """Return what to do about the bottleneck of one call, if it is slow."""
-    call = pipeline.call(rank)
+    call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     limits_steps = pipeline.host.limits_steps
     if call["latency_ps"] <= _SLOW_PS:
@@ -414,10 +413,9 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     return action
 
 
-def _chosen(
+def _chosen_pipelines(
     ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
 ) -> list[_Pipeline]:
-    """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
         known = dict.fromkeys(one.name for one in ranked)
@@ -429,7 +427,7 @@ def _chosen(
     return named
 
 
-def _graphs(
+def _call_graphs(
     run: ProfileData,
     chosen: Sequence[_Pipeline],
     options: TfDataBottleneckAnalysisOptions,
@@ -438,8 +436,8 @@ def _graphs(
     for one in chosen:
         field = f"graphs[{one.host.name}, {one.name}]"
         if options.rank < len(one.calls):
-            host, call = one.host, one.call(options.rank)
-            advice = _suggestion(one, options.rank)
+            host, call = one.host, one.ranked_call(options.rank)
+            advice = _call_suggestion(one, options.rank)
             stats = run.table(host.name, "stats")
             graph = Graph(
                 host=host.name,
@@ -449,14 +447,14 @@ def _graphs(
                 latency_us=call["latency_ps"] / PS_PER_US,
                 suggestion_kind=advice.suggestion_kind if advice else None,
                 suggestion=advice.text if advice else None,
-                nodes=nodes_of(
+                nodes=call_nodes(
                     run.trace(host.name),
                     None if isinstance(stats, Unavailable) else stats,
                     host.graph,
                     host.calls,
                     call=call["call"],
                 ),
-                edges=edges_of(host.graph, host.calls, call=call["call"]),
+                edges=call_edges(host.graph, host.calls, call=call["call"]),
             )
             graphs.append(graph)
             if graph.suggestion is None:
@@ -489,15 +487,15 @@ def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STAGE_ROWS.dtypes(), orient="row")
 
 
-def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
+def _bottleneck_rows(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
     rows = []
     for one in ranked:
-        found, advice = _bottleneck(one), _suggestion(one)
-        stage = one.call(0)["bottleneck"]
+        found, advice = _call_bottleneck(one), _call_suggestion(one)
+        stage = one.ranked_call(0)["bottleneck"]
         alike = int((one.calls["bottleneck"] == stage).sum()) if found else None
         rows.append(
             (
-                *(one.host.name, one.name, _slowest(one) / PS_PER_US),
+                *(one.host.name, one.name, _slowest_ps(one) / PS_PER_US),
                 one.host.input_bound,
                 *((found.type, found.long_name, found.self_us) if found else _NONE),
                 *(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.timeline.counters import curves_of
+from stepscope.analysis.timeline.counters import counter_curves_of
 from stepscope.analysis.timeline.spans import host_timeline
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
@@ -108,7 +108,7 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
         (pl.col("end") - pl.col("begin")).alias("spans"),
         pl.col("source").is_not_null().alias("recorded"),
     )
-    ruler = _ruler(profile, host)
+    ruler = _step_ruler(profile, host)
     missing: tuple[Missing, ...] = ()
     if isinstance(ruler, Unavailable):
         missing = (ruler.for_field("steps"),)
@@ -140,15 +140,14 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
                 least=float(curve.value.min()),
                 greatest=float(curve.value.max()),
             )
-            for number, curve in enumerate(curves_of(profile, host))
+            for number, curve in enumerate(counter_curves_of(profile, host))
         ),
         steps=ruler,
         missing=missing,
     )
 
 
-def _ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
-    """Return the window of each step."""
+def _step_ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
     found = profile.derived(host, windows)
     numbered = profile.derived(host, steps)
     if isinstance(found, Unavailable):

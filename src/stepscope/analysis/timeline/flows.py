@@ -93,7 +93,7 @@ def flows(
     )
     if of is not None:
         track, item = of
-        shown.place(track, item)
+        shown.place_of_item(track, item)
         # Arrows lead between recorded events.
         inside &= (launch == item) | (device == item)
         inside &= shown.timeline.line(track) is None
@@ -109,11 +109,11 @@ def flows(
         end_ps=end_ps,
         count=count,
         left_out=count - len(seen),
-        flows=_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
+        flows=_flow_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
     )
 
 
-def _frame(
+def _flow_frame(
     shown: HostTimeline,
     seen: NDArray[np.intp],
     *,

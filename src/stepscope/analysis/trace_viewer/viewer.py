@@ -68,7 +68,7 @@ class HostTrace(Frozen, frozen=True):
     threads: pl.DataFrame
     offset_ps: int
 
-    def places(
+    def places_of_spans(
         self, track: NDArray[np.int32], row: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return process and thread of spans by their track and the row inside it."""
@@ -91,7 +91,7 @@ def host_traces(
     per_host = _PER_HOST if len(profile.hosts) > 1 else 0
     for host, timeline in timelines.items():
         first = per_host * (1 + profile.hosts.index(host))
-        process = _processes(timeline.sections, first)
+        process = _process_numbers(timeline.sections, first)
         offset = 0 if isinstance(offsets, Unavailable) else offsets[host]
         tracks, lanes = timeline.tracks, timeline.lanes
         of_lane = lanes["track"]
@@ -150,7 +150,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}
 
 
-def _processes(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
+def _process_numbers(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
     taken: set[int] = set()
     found = []
     for kind, device in sections.select("kind", "device").iter_rows():
@@ -211,9 +211,9 @@ def analyse(
     Definition: docs/tools/trace_viewer.md.
     """
     found, absent = host_traces(profile)
-    counts = [_visibility(profile, trace) for trace in found]
+    counts = [_visibility_counts(profile, trace) for trace in found]
     frames = [
-        _tracks(profile, trace, of_tracks)
+        _track_rows(profile, trace, of_tracks)
         for trace, of_tracks in zip(found, counts, strict=True)
     ]
     if not any(len(frame) for frame in frames):
@@ -224,13 +224,13 @@ def analyse(
     missing = [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
         missing.append(clock.for_field("one_clock"))
-    flows, without = _flows(profile, found)
+    flows, without = _flow_count(profile, found)
     missing += without
     missing += _unseen_lines(profile, found)
     aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
-        sections=pl.concat([_sections(trace, tracks) for trace in found]),
+        sections=pl.concat([_section_rows(trace, tracks) for trace in found]),
         events=int(seen.sum()),
         drawn=int(seen[DRAWN]),
         folded=int(seen[FOLDED]),
@@ -243,8 +243,8 @@ def analyse(
             if not isinstance(table, Unavailable)
         ),
         one_clock=None if isinstance(clock, Unavailable) else True,
-        start_ms=_number(tracks["start_ms"].min()),
-        end_ms=_number(tracks["end_ms"].max()),
+        start_ms=_float_or_none(tracks["start_ms"].min()),
+        end_ms=_float_or_none(tracks["end_ms"].max()),
         missing=tuple(missing),
         inputs={
             trace.host: {
@@ -257,7 +257,7 @@ def analyse(
     )
 
 
-def _tracks(
+def _track_rows(
     profile: ProfileData, trace: HostTrace, seen: NDArray[np.int64]
 ) -> pl.DataFrame:
     timeline = trace.timeline
@@ -315,7 +315,7 @@ def _tracks(
     )
 
 
-def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
+def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
     counted = (
         tracks.filter(pl.col("host") == trace.host)
         .group_by("process")
@@ -337,7 +337,7 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 _TOGETHER: Final = 1 << 16
 
 
-def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
+def _visibility_counts(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
     """Count drawn, folded and hidden events by track.
 
     A folded track folds what it has. Spans of derived lines are no events.
@@ -362,7 +362,7 @@ def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
     return seen
 
 
-def _flows(
+def _flow_count(
     profile: ProfileData, found: list[HostTrace]
 ) -> tuple[int | None, list[Missing]]:
     """Count arrows of hosts with known launch calls, and say why others have none."""
@@ -395,5 +395,5 @@ def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]
     return reasons
 
 
-def _number(value: object) -> float | None:
+def _float_or_none(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None

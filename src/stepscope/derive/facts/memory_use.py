@@ -222,10 +222,10 @@ def _allocator_use(
         fragmentation=None if at is None else at["fragmentation"],
         alive=()
         if peak is None
-        else _largest_ops(allocations, replay.alive(memory, peak), highest),
+        else _largest_ops(allocations, replay.alive_rows(memory, peak), highest),
         least_bytes=least,
         at_step=numbers,
-        grown=_largest_ops(allocations, replay.alive(memory, last), highest),
+        grown=_largest_ops(allocations, replay.alive_rows(memory, last), highest),
     )
 
 

@@ -359,7 +359,7 @@ def step_shares(
 ) -> tuple[StepShares, ...]:
     """Read the account of the measured windows of each device; an outlier counts."""
     # An outlier is judged, too.
-    rows, between = map(windows.measured_of, (account.rows, account.between))
+    rows, between = map(windows.rows_of_measured, (account.rows, account.between))
     return tuple(
         _shares_of_device(
             trace.host,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from enum import IntEnum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -70,22 +70,19 @@ KnownWork: TypeAlias = Literal[
 ]
 
 
-class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True):
+class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
+    """A row of the table; in its files `PYTHON/` is Python's own library."""
+
     files: str
     functions: str = ""
     purpose: str | None = None
     work: KnownWork | None = None
 
-    def matches(self, path: str, function: str) -> bool:
-        """Return whether they are a function; `PYTHON/` is Python's own library."""
-        files, functions = _compiled(self.files, self.functions)
-        return bool(files.search(path) and functions.search(function))
-
-
-@cache
-def _compiled(files: str, functions: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    files = files.replace("PYTHON/", r"/(?:python|pypy)\d[.\d]*/")
-    return re.compile(files), re.compile(functions)
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """Return what paths and names of functions match."""
+        files = self.files.replace("PYTHON/", r"/(?:python|pypy)\d[.\d]*/")
+        return re.compile(files), re.compile(self.functions)
 
 
 @cache
@@ -94,21 +91,24 @@ def _known_functions() -> tuple[_KnownFunctions, ...]:
     return msgspec.json.decode(table, type=tuple[_KnownFunctions, ...])
 
 
-def _first_match(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
+def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
     """Return the first row with a purpose, or with work, that a function is one of."""
     path = (name.file or "").replace("\\", "/")
     if not path or (not name.library and "/" in path):
         # Without its folder it is not known whose a file is: rows name such files.
         return None
-    if "/" in path:
-        # The folder before it may have been cut off.
-        path = f"/{path}"
-    rows = (row for row in _known_functions() if (row.work is not None) == with_work)
-    return next((row for row in rows if row.matches(path, name.function)), None)
+    # The folder before it may have been cut off.
+    path = f"/{path}" if "/" in path else path
+    for row in _known_functions():
+        if (row.work is not None) == with_work:
+            files, functions = row.patterns
+            if files.search(path) and functions.search(name.function):
+                return row
+    return None
 
 
-def _purpose(name: FunctionName) -> FunctionPurpose:
-    row = _first_match(name, with_work=False)
+def _known_purpose(name: FunctionName) -> FunctionPurpose:
+    row = _first_row(name, with_work=False)
     known = None if row is None else row.purpose
     return FunctionPurpose.UNKNOWN if known is None else FunctionPurpose[known]
 
@@ -126,7 +126,7 @@ class FunctionPurposes(Frozen, frozen=True):
     purpose: NDArray[np.uint8]
     types_by_work: Mapping[KnownWork, tuple[int, ...]]
 
-    def types_of(self, *works: KnownWork) -> list[int]:
+    def types_with_work(self, *works: KnownWork) -> list[int]:
         """Return the functions that do any of some kinds of work."""
         return [kind for work in works for kind in self.types_by_work.get(work, ())]
 
@@ -140,8 +140,8 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
     purpose_of_type = np.zeros(max(frames.names, default=-1) + 1, np.uint8)
     types: dict[KnownWork, list[int]] = defaultdict(list)
     for kind, name in frames.names.items():
-        purpose_of_type[kind] = _purpose(name)
-        row = _first_match(name, with_work=True)
+        purpose_of_type[kind] = _known_purpose(name)
+        row = _first_row(name, with_work=True)
         if row is not None and row.work is not None:
             types[row.work].append(kind)
     own = purpose_of_type[frames.type]
@@ -158,7 +158,7 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python itself waits in a function for another thread."""
-    return _purpose(name) is FunctionPurpose.AWAIT
+    return _known_purpose(name) is FunctionPurpose.AWAIT
 
 
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
@@ -172,7 +172,7 @@ def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
     awaits = purposes.purpose == FunctionPurpose.AWAIT
     waiting, working = [], []
     for track in np.unique(frames.track).tolist():
-        mine = frames.track == track
-        waiting.append(frames.spans(mine & awaits))
-        working.append(frames.spans(mine) - waiting[-1])
+        on_track = frames.track == track
+        waiting.append(frames.spans(on_track & awaits))
+        working.append(frames.spans(on_track) - waiting[-1])
     return Spans.union_of(waiting) - Spans.union_of(working)

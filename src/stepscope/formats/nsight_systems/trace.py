@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
-import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.assemble import assemble, once, only_file, tracks_frame
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
-from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
+from stepscope.formats.nsight_systems.decoded.recording import Recording
 from stepscope.formats.nsight_systems.tables.device_activity import (
     collect_activity,
     why_no_activity,
@@ -35,7 +34,6 @@ from stepscope.formats.nsight_systems.tables.quality import quality
 from stepscope.formats.vendor_tool import output_of
 from stepscope.formats.workers import grouped_by_name, grouped_by_time
 from stepscope.nvidia import find_tool
-from stepscope.trace.tables import TRACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,20 +73,16 @@ def export_report(path: Path, limit_bytes: int) -> Export:
         )
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
         database = Path(folder, "report.sqlite")
-        _export(tool, path, database)
+        report = str(path.resolve())
+        output_of(
+            [tool, "export", "--type=sqlite", f"--output={database}", report],
+            path,
+            product="Nsight Systems",
+            longest_s=_LONGEST_S,
+            by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
+            made=database,
+        )
         return msgspec.structs.replace(read_export(database, limit_bytes), path=path)
-
-
-def _export(tool: str, path: Path, database: Path) -> None:
-    report = str(path.resolve())
-    output_of(
-        [tool, "export", "--type=sqlite", f"--output={database}", report],
-        path,
-        product="Nsight Systems",
-        longest_s=_LONGEST_S,
-        by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
-        made=database,
-    )
 
 
 def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
@@ -145,7 +139,9 @@ def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
     return assemble(
         source.host,
         {
-            "tracks": lambda: _tracks(recording),
+            "tracks": lambda: tracks_frame(
+                recording.tracks, line.tracks["event_begin"], line.tracks["event_end"]
+            ),
             "events": lambda: line.events,
             "event_types": lambda: line.event_types,
             "stats": lambda: arguments.frame,
@@ -167,16 +163,4 @@ def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
         # No value of this format is a place in the file.
         data=np.zeros(0, np.uint8),
         recorder="nsight",
-    )
-
-
-def _tracks(recording: Recording) -> pl.DataFrame:
-    columns = {
-        field: [getattr(track, field) for track in recording.tracks]
-        for field in Track._fields
-    }
-    rows = recording.timeline.tracks
-    return pl.DataFrame(
-        {**columns, **{it: rows[it] for it in ("event_begin", "event_end")}},
-        schema=TRACKS.dtypes(),
     )

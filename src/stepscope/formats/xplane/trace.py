@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import assemble, once
+from stepscope.formats.assemble import assemble, once, tracks_frame
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.xplane.decoded.recording import Recording
-from stepscope.formats.xplane.decoded.tracks import tracks_frame
 from stepscope.formats.xplane.tables.device_activity import collect_activity
 from stepscope.formats.xplane.tables.environment import devices, environment
 from stepscope.formats.xplane.tables.host import allocations, iterators, launches
@@ -79,8 +78,10 @@ def _trace(recording: Recording) -> TraceData:
             "events": line.frame,
             "event_types": lambda: _event_types(recording),
             "aggregates": line.aggregates,
-            "stats": lambda: _stats(recording),
-            "type_stats": lambda: _type_stats(recording),
+            "stats": lambda: recording.stats.frame("event", STATS.dtypes()),
+            "type_stats": lambda: recording.type_stats.frame(
+                "type", TYPE_STATS.dtypes()
+            ),
             "launches": calls,
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
@@ -131,42 +132,14 @@ def _event_types(recording: Recording) -> pl.DataFrame:
                 "display_name", types.display_name
             ),
             "known": ~types.unknown,
-            "op": _of_category(recording, "op", OP_CATEGORY),
-            "annotation": _of_category(recording, "annotation", ANNOTATION_CATEGORY),
+            "op": _holds_category(recording, "op", OP_CATEGORY),
+            "annotation": _holds_category(recording, "annotation", ANNOTATION_CATEGORY),
         },
         schema=EVENT_TYPES.dtypes(),
     )
 
 
-def _of_category(recording: Recording, name: str, category: str) -> pl.Series:
+def _holds_category(recording: Recording, name: str, category: str) -> pl.Series:
     texts = recording.texts()
     handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
     return nullable(name, handles == texts.find(category), handles >= 0)
-
-
-def _stats(recording: Recording) -> pl.DataFrame:
-    stats = recording.stats
-    return pl.DataFrame(
-        {
-            "event": stats.event,
-            "key": stats.key,
-            "kind": stats.kind,
-            "value": stats.value,
-            "length": stats.length,
-        },
-        schema=STATS.dtypes(),
-    )
-
-
-def _type_stats(recording: Recording) -> pl.DataFrame:
-    stats = recording.space.type_stats
-    return pl.DataFrame(
-        {
-            "type": stats.type,
-            "key": stats.key,
-            "kind": stats.kind,
-            "value": stats.value,
-            "length": stats.length,
-        },
-        schema=TYPE_STATS.dtypes(),
-    )

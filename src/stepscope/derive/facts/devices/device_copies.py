@@ -231,7 +231,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     owners: dict[int, set[str]] = {}
     for handle, name in rows.unique(maintain_order=True).iter_rows():
         given = from_text(strings[handle])
-        for tensor in () if given is None else given.every():
+        for tensor in () if given is None else given.each_tensor():
             size = tensor.size_bytes
             if size is not None and size >= THRESHOLDS.small_copy.value:
                 owners.setdefault(size, set()).add(name)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
+#: What calls the function of such an op, and what asks a dataset of Keras for batches.
+_CALLERS: Final = ("calls_back_from_graph", "asks_keras_dataset")
 
 
 class PythonElements(Frozen, frozen=True):
@@ -80,27 +82,22 @@ def python_elements(
         function_purposes, Unavailable
     ):
         function, keras = (
-            function_frames.called_most(function_purposes.types_of(work))
-            for work in (*("calls_back_from_graph", "asks_keras_dataset"),)
+            function_frames.called_most(function_purposes.types_with_work(work))
+            for work in _CALLERS
         )
+    waiting = None
+    if not isinstance(core_time, Unavailable):
+        every = [*core_time.threads.values(), *core_time.rest.values()]
+        known = called & Spans.union_of(time.seen for time in every)
+        if len(known) and 2 * known.length_ps >= called.length_ps:
+            awake = Spans.union_of(time.awake for time in every)
+            waiting = 100 * (known - awake).length_ps / known.length_ps
     return PythonElements(
         100 * called.length_ps / waits.length_ps,
         None if function is None else Part.of_function(function, 0.0),
         of_keras=function is not None and keras == function,
-        waiting=_waiting_percent(core_time, called),
+        waiting=waiting,
     )
-
-
-def _waiting_percent(clocks: CoreTime | Unavailable, spans: Spans) -> float | None:
-    """Return in how much of a set no thread wanted a core, in percent."""
-    if isinstance(clocks, Unavailable):
-        return None
-    every = [*clocks.threads.values(), *clocks.rest.values()]
-    known = spans & Spans.union_of(time.seen for time in every)
-    if not len(known) or 2 * known.length_ps < spans.length_ps:
-        return None
-    awake = Spans.union_of(time.awake for time in every)
-    return 100 * (known - awake).length_ps / known.length_ps
 
 
 #: A function has most of its time, in percent, from this share on.
@@ -128,15 +125,15 @@ def loader_calls(
 ) -> LoaderCalls | None:
     """Return what loaders call, of the hosts on which a loader was seen at work."""
     frames = function_frames
-    fetches = function_purposes.types_of("fetches_from_loader")
+    fetches = function_purposes.types_with_work("fetches_from_loader")
     asked = np.isin(frames.type, fetches)
     if not asked.any():
         return None
-    below = frames.called_from(asked)
+    below = frames.rows_called_from(asked)
     length = frames.end_ps - frames.start_ps
-    kinds, at = np.unique(frames.type, return_inverse=True)
-    every = np.bincount(at, weights=length)
-    called = np.bincount(at, weights=length * below)
+    kinds, place = np.unique(frames.type, return_inverse=True)
+    every = np.bincount(place, weights=length)
+    called = np.bincount(place, weights=length * below)
     return LoaderCalls(
         {
             (name.function, name.file, name.line): 100 * part / max(whole, 1)
@@ -187,35 +184,28 @@ def made_elsewhere(
     """
     if naming.program is None or not naming.system.any():
         return {}
-    calls = [
-        _within(host_states, naming, naming.program, pattern)
-        for pattern in (_SENT, _THREADS)
-    ]
+    rows = host_states.classes.rows.track_rows(naming.program)
+    calls = []
+    for pattern in (_SENT, _THREADS):
+        kinds = [
+            kind
+            for kind in np.flatnonzero(naming.system).tolist()
+            if pattern.search(naming.names[kind] or "")
+        ]
+        waiting = np.isin(naming.types[rows], kinds)
+        calls.append(host_states.classes.rows.covered_spans(rows, waiting))
     about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
-    found: dict[int | None, dict[str, MadeElsewhere]] = {}
-    for at, one in enumerate(account.devices):
-        unfed = about[at].spans.get("unfed") if about else None
-        found[one.device] = {
+    made: dict[int | None, dict[str, MadeElsewhere]] = {}
+    for number, device in enumerate(account.devices):
+        unfed = about[number].spans.get("unfed") if about else None
+        made[device.device] = {
             cause: MadeElsewhere(
                 *(100 * (waits & it).length_ps / waits.length_ps for it in calls)
             )
-            for cause, spans in (("fetch", one.idle["input"]), ("unfed", unfed))
+            for cause, spans in (("fetch", device.idle["input"]), ("unfed", unfed))
             if spans is not None and len(waits := spans & windows.judged)
         }
-    return found
-
-
-def _within(
-    states: HostStates, named: Naming, track: int, pattern: Pattern[str]
-) -> Spans:
-    """Return when a thread was in calls of the operating system of some names."""
-    kinds = [
-        kind
-        for kind in np.flatnonzero(named.system).tolist()
-        if pattern.search(named.names[kind] or "")
-    ]
-    rows = states.classes.rows.rows(track)
-    return states.classes.rows.spans(rows, np.isin(named.types[rows], kinds))
+    return made
 
 
 #: The ranges and the kernels of NVIDIA DALI.

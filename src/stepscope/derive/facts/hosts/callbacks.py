@@ -74,7 +74,7 @@ def called_back(
     ran = _callback_runs(trace, host_states, naming)
     to_work, to_debug = (
         _parts_called(
-            *(named, function_frames, function_purposes.types_of(*works), ran),
+            *(named, function_frames, function_purposes.types_with_work(*works), ran),
             total_ps=own.total_ps,
         )
         for named, works in (
@@ -93,8 +93,8 @@ def _callback_runs(
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
     runs: dict[str, list[Spans]] = defaultdict(list)
-    for track in states.classes.threads.tracks():
-        rows = states.classes.rows.rows(track)
+    for track in states.classes.threads.driving_tracks():
+        rows = states.classes.rows.track_rows(track)
         for kind in np.unique(types[rows]).tolist():
             name = named.names[kind]
             if name and _OPS.search(name):

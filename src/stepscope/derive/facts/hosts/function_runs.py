@@ -12,7 +12,12 @@ from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.own_lines import LineRuns, around_most
-from stepscope.derive.facts.hosts.ran_ops import RanOps, SampledTime, ran_ops, rows_of
+from stepscope.derive.facts.hosts.ran_ops import (
+    RanOps,
+    SampledTime,
+    ran_ops,
+    rows_of_threads,
+)
 from stepscope.derive.facts.replaying.edits import Quiet
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
@@ -92,11 +97,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     lines: FunctionLines | None = None
     pooled: Spans = Spans.empty()
 
-    def function(self, part: Part) -> FunctionTime:
+    def time_of_function(self, part: Part) -> FunctionTime:
         """Return a function, or some of its lines; one that never ran where unknown."""
         key = part.function, part.file, part.line
         time = self._functions.get(key) or FunctionTime(self, ())
-        return time if part.lines is None else time.at_lines(part.lines)
+        return time if part.lines is None else time.limited_to_lines(part.lines)
 
     @cached_property
     def _functions(
@@ -176,7 +181,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
         Samples may join its calls. One call is for many batches, as it should be.
         """
-        kinds = self.purposes.types_of("predicts", "begins_prediction")
+        kinds = self.purposes.types_with_work("predicts", "begins_prediction")
         return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
 
     def own_functions(self) -> tuple[Part, ...]:
@@ -190,17 +195,19 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
-            ran, part = self.spans_of([kind]), Part.of_function(name, 0.0)
+            ran, part = self.spans_of_types([kind]), Part.of_function(name, 0.0)
             if ran.length_ps >= _LOOP * self.inside.length_ps:
-                if self.function(part).mostly_predicts:
+                if self.time_of_function(part).mostly_predicts:
                     predicting.append(part)
             elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
                 working.append(part)
         # Frames are in order, outer ones first.
-        predicting.sort(key=lambda part: int(np.argmax(self.function(part).rows)))
+        predicting.sort(
+            key=lambda part: int(np.argmax(self.time_of_function(part).rows))
+        )
         return (*working, *predicting[-1:])
 
-    def spans_of(self, kinds: Sequence[int]) -> Spans:
+    def spans_of_types(self, kinds: Sequence[int]) -> Spans:
         """Return when functions of some types ran on the threads that are asked."""
         types, start, length = self._runs_by_type
         first = np.searchsorted(types, kinds, side="left").tolist()
@@ -233,7 +240,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     kinds: tuple[int, ...]
     only: Spans | None = None
 
-    def at_lines(self, lines: tuple[int, int]) -> FunctionTime:
+    def limited_to_lines(self, lines: tuple[int, int]) -> FunctionTime:
         """Return the function as far as it is at some of its own lines."""
         spans = (it.spans for it in self.own_lines if (it.first, it.last) == lines)
         return FunctionTime(self.runs, self.kinds, Spans.union_of(spans))
@@ -252,12 +259,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     @cached_property
     def called_rows(self) -> NDArray[np.bool_]:
         """Return which of all frames it called."""
-        return self.runs.frames.called_from(self.rows)
+        return self.runs.frames.rows_called_from(self.rows)
 
     @cached_property
     def seen(self) -> Spans:
         """Return when samples say that it ran."""
-        seen = self.runs.spans_of(self.kinds)
+        seen = self.runs.spans_of_types(self.kinds)
         return seen if self.only is None else seen & self.only
 
     @cached_property
@@ -307,7 +314,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         runs = len(self.seen) if self.only is not None else int(self.rows.sum())
         return runs > 1
 
-    def without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
+    def change_without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
         """Return the change that it goes with all that it calls.
 
         The threads that run the program then do nothing while it runs.
@@ -333,7 +340,9 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         if not np.isin(told, self.kinds).any():
             return Spans.empty()
         called = set(runs.frames.type[self.called_rows].tolist()) - set(self.kinds)
-        itself = self.seen - runs.spans_of([kind for kind in told if kind in called])
+        itself = self.seen - runs.spans_of_types(
+            [kind for kind in told if kind in called]
+        )
         quiet, silent = itself & runs.quiet, itself & runs.silence
         works = runs.awake is not None and (
             (silent & runs.awake).length_ps >= _NEARLY_ALL * silent.length_ps
@@ -347,8 +356,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     def percent_of_work(self, *works: KnownWork) -> float:
         """Return for how much of its time functions of known work ran, in percent."""
-        kinds = self.runs.purposes.types_of(*works)
-        return self.percent_within(self.runs.spans_of(kinds)) if kinds else 0.0
+        kinds = self.runs.purposes.types_with_work(*works)
+        return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
     @property
     def ops_percent(self) -> float:
@@ -370,7 +379,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     def calls_work(self, work: KnownWork) -> bool:
         """Return whether it calls functions of a kind of work: a stack is a proof."""
-        kinds = self.runs.purposes.types_of(work)
+        kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
     @property
@@ -382,9 +391,9 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     @property
     def is_in_the_model(self) -> bool:
         """Return whether a part of the model calls it: its `forward`, say."""
-        kinds = self.runs.purposes.types_of("runs_the_model")
+        kinds = self.runs.purposes.types_with_work("runs_the_model")
         parts = np.isin(self.runs.frames.type, kinds)
-        return bool((self.runs.frames.called_from(parts) & self.rows).any())
+        return bool((self.runs.frames.rows_called_from(parts) & self.rows).any())
 
     @cached_property
     def is_the_step(self) -> bool:
@@ -421,21 +430,28 @@ def function_runs(
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
     """Return the functions of the hosts without devices of which any were recorded."""
-    accounted = next((one for one in account.devices if one.device is None), None)
+    accounted = next((it for it in account.devices if it.device is None), None)
     if accounted is None:
         return None
-    measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = Spans.from_events(starts, ends - starts)
+    judged = windows.judged
     driving = host_states.classes.threads
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pooled = host_states.classes.host_compute
-    threads = np.flatnonzero(marked).tolist() or driving.tracks()
+    threads = np.flatnonzero(marked).tolist() or driving.driving_tracks()
     every = {*host_states.threads, *threads}
     own = every - (function_frames.of_framework - set(threads))
     if not own.intersection(np.unique(function_frames.track).tolist()):
         own = every
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    events = present(trace.table("events"))
+    rows = rows_of_threads(host_states, [*host_states.threads])
+    rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
+    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    program = None
+    if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
+        places = places_of(present(trace.table("tracks")))
+        tracks = naming.function_tracks[:1]
+        program = next((core_time.threads.get(places[it]) for it in tracks), None)
     return FunctionRuns(
         host=trace.host,
         frames=function_frames,
@@ -443,39 +459,14 @@ def function_runs(
         tracks=tuple(own),
         inside=judged - accounted.between,
         working=(accounted.idle["host_compute"] & judged) - accounted.between,
-        starts_ps=starts,
-        ends_ps=ends,
+        starts_ps=ints(windows.measured, "start_ps"),
+        ends_ps=ints(windows.measured, "end_ps"),
         threads=tuple(threads),
         called=ran_ops(trace, host_states, threads, judged),
-        ran=ran_ops(trace, host_states, driving.tracks(), judged),
+        ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
         exchanging=accounted.idle["peer"],
-        collecting=_collections(trace, host_states),
-        awake=_awake(trace, naming, core_time),
+        collecting=Spans.from_events(start, dur),
+        awake=None if program is None else program.awake,
         lines=lines,
         pooled=Spans.empty() if isinstance(pooled, Unavailable) else pooled,
-    )
-
-
-def _awake(
-    trace: TraceData, named: Naming | Unavailable, clocks: CoreTime | Unavailable
-) -> Spans | None:
-    """Return when the program's own thread wanted a core, where its clocks tell."""
-    if (
-        isinstance(named, Unavailable)
-        or isinstance(clocks, Unavailable)
-        or not named.function_tracks
-    ):
-        return None
-    places = places_of(present(trace.table("tracks")))
-    own = clocks.threads.get(places[named.function_tracks[0]])
-    return None if own is None else own.awake
-
-
-def _collections(trace: TraceData, states: HostStates) -> Spans:
-    """Return when any thread that is asked what it does collected garbage."""
-    events = present(trace.table("events"))
-    rows = rows_of(states, [*states.threads])
-    rows = rows[states.classes.code[rows] == HostCode.GARBAGE]
-    return Spans.from_events(
-        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )

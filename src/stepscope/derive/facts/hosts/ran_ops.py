@@ -107,8 +107,10 @@ class RanOps(Frozen, frozen=True, dict=True):
         """
         inside = self.kinds_within(time)
         if not self.forward.any():
-            return _most(inside)
-        return _most(inside[self.forward]) and _most(inside[self.backward])
+            return _is_majority(inside)
+        return _is_majority(inside[self.forward]) and _is_majority(
+            inside[self.backward]
+        )
 
     def pass_runs_within(self, time: SampledTime) -> bool:
         """Return whether a pass of the model, or all of it, runs within a function.
@@ -118,23 +120,23 @@ class RanOps(Frozen, frozen=True, dict=True):
         """
         inside = self.kinds_within(time)
         if not self.forward.any():
-            return _most(inside)
-        if _most(inside[self.backward]):
+            return _is_majority(inside)
+        if _is_majority(inside[self.backward]):
             return True
         ran = time.ran.within(self.start_ps, self.end_ps + 1) > 0
         forward = int((ran & self.forward[self.kind]).sum())
-        return _most(inside[self.forward]) and forward <= _FAR_MORE * self.nodes
+        return _is_majority(inside[self.forward]) and forward <= _FAR_MORE * self.nodes
 
 
-def _most(flags: NDArray[np.bool_]) -> bool:
+def _is_majority(flags: NDArray[np.bool_]) -> bool:
     return 2 * int(flags.sum()) > len(flags)
 
 
-def rows_of(states: HostStates, threads: Sequence[int]) -> NDArray[np.int64]:
+def rows_of_threads(states: HostStates, threads: Sequence[int]) -> NDArray[np.int64]:
     """Return the rows of the events of some threads."""
-    mine = [states.classes.rows.rows(track) for track in threads]
+    rows = [states.classes.rows.track_rows(track) for track in threads]
     return np.concatenate(
-        [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in mine)]
+        [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in rows)]
     )
 
 
@@ -146,24 +148,34 @@ def ran_ops(
 ) -> RanOps:
     """Return what some threads ran in the judged steps."""
     events = present(trace.table("events"))
-    rows = rows_of(states, threads)
+    rows = rows_of_threads(states, threads)
     rows = rows[states.classes.code[rows] == HostCode.HOST_COMPUTE]
     start = ints(events, "start_ps")[rows]
     begun = judged.within(start, start + 1) > 0
     rows, start = rows[begun], start[begun]
+    end = start + ints(events, "dur_ps")[rows]
     types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
     every = present(trace.table("event_types"))["name"]
-    names = [every[int(one)] or "" for one in types]
-    backward, forward = _passes(names)
+    names = [every[int(it)] or "" for it in types]
+    # Which ops PyTorch's graph of gradients names, and which these belong to.
+    nodes = [_NODE.match(name) for name in names]
+    differentiated = {_bare_name(node[1]) for node in nodes if node is not None}
+    backward = np.array([node is not None for node in nodes], bool)
+    forward = np.array(
+        [
+            name.startswith(_ATEN) and _bare_name(name[len(_ATEN) :]) in differentiated
+            for name in names
+        ],
+        bool,
+    )
+    kind = kind.ravel()
     # The engine's own event of a node lies around the node's.
     bare = np.array([not name.startswith(_ENGINE) for name in names], bool) & backward
-    count = int((bare if bare.any() else backward)[kind.ravel()].sum())
-    end = start + ints(events, "dur_ps")[rows]
-    kind = kind.ravel()
+    count = int((bare if bare.any() else backward)[kind].sum())
     # The same ops run in both passes: those of the backward one are kinds of their own.
     node = backward[kind]
-    nodes = Spans.from_events(start[node], (end - start)[node])
-    kind = kind + len(types) * (forward[kind] & (nodes.within(start, start + 1) > 0))
+    ran = Spans.from_events(start[node], (end - start)[node])
+    kind = kind + len(types) * (forward[kind] & (ran.within(start, start + 1) > 0))
     kinds, kind = np.unique(kind, return_inverse=True)
     first = kinds < len(types)
     kinds = kinds % max(len(types), 1)
@@ -171,22 +183,6 @@ def ran_ops(
     return RanOps(*(start, end, kind.ravel()), *passes, count)
 
 
-def _passes(names: list[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which ops PyTorch's graph of gradients names, and which it belongs to."""
-    nodes = [_NODE.match(name) for name in names]
-    differentiated = {_bare(node[1]) for node in nodes if node is not None}
-    return (
-        np.array([node is not None for node in nodes], bool),
-        np.array(
-            [
-                name.startswith(_ATEN) and _bare(name[len(_ATEN) :]) in differentiated
-                for name in names
-            ],
-            bool,
-        ),
-    )
-
-
-def _bare(name: str) -> str:
+def _bare_name(name: str) -> str:
     """Return an op's name as both spellings have it: `_log_softmax`, `LogSoftmax`."""
     return name.replace("_", "").lower()

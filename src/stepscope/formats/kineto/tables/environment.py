@@ -43,7 +43,14 @@ def environment(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder(recording))
-    hull = _recorded(window, recording.timeline.hull(work_tracks(recording)))
+    # What is judged: the work, or all of a recording that is mostly silent.
+    work = recording.timeline.hull(work_tracks(recording))
+    hull = work
+    if window is not None and work is not None:
+        whole = min(window[0], work[0]), max(window[1], work[1])
+        worked_ps, recorded_ps = work[1] - work[0], whole[1] - whole[0]
+        silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
+        hull = whole if silent else work
     host = recording.field("host_name")
     row = {
         "file": shown_name(recording.path),
@@ -63,18 +70,6 @@ def environment(recording: Recording) -> pl.DataFrame:
         "end_ps": hull and hull[1],
     }
     return environment_frame(row)
-
-
-def _recorded(
-    window: tuple[int, int] | None, work: tuple[int, int] | None
-) -> tuple[int, int] | None:
-    """Return what is judged: the work, or all of a recording that is mostly silent."""
-    if window is None or work is None:
-        return work
-    whole = min(window[0], work[0]), max(window[1], work[1])
-    worked_ps, recorded_ps = work[1] - work[0], whole[1] - whole[0]
-    silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
-    return whole if silent else work
 
 
 def _version(recording: Recording, name: str) -> int | None:

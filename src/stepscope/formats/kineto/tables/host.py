@@ -14,8 +14,6 @@ from stepscope.trace.reading.nullable import held
 from stepscope.trace.tables import ITERATORS, LAUNCHES
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
     from stepscope.unavailable import Unavailable
@@ -84,10 +82,16 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     # Entries are in file order; tracks follow each other in the table of events.
     start = recording.timeline.start_ps[row[entries]]
     entries = entries[np.argsort(start, kind="stable")]
+    # The name of the operator around each allocation; null if there is none.
+    columns = recording.columns
+    op = recording.links.of_memory[entries]
+    name = np.append(columns.events.name[columns.ops.place], 0)[op]
+    names = pl.Series(recording.names, dtype=pl.String)
+    number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
     given = memory.frame[entries].with_columns(
         event=pl.Series(row[entries]),
         start_ps=pl.Series(recording.timeline.start_ps[row[entries]]),
-        asked_by=_ops(recording, entries),
+        asked_by=names.gather(number.replace(-1, None)).alias("asked_by"),
     )
     # Programs number devices as the file lists them.
     sizes = {
@@ -96,13 +100,3 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         if it.id is not None and it.total_memory is not None
     }
     return allocation_rows(given, device_bytes=sizes)
-
-
-def _ops(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
-    """Return the name of the operator around each allocation; null if there is none."""
-    columns = recording.columns
-    op = recording.links.of_memory[entries]
-    name = np.append(columns.events.name[columns.ops.place], 0)[op]
-    names = pl.Series(recording.names, dtype=pl.String)
-    number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
-    return names.gather(number.replace(-1, None)).alias("asked_by")

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import as_declared, is_loader_call
+from stepscope.formats.assemble import EventValues, as_declared, is_loader_call
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.decoded.beside import ALLOCATED
 from stepscope.formats.nsight_systems.decoded.events import Origin
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.reading.texts import Shortening
 from stepscope.trace.tables import (
@@ -52,19 +51,7 @@ _ELSEWHERE: Final = {
 }
 
 
-class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
-    """The table `stats` with its texts.
-
-    Attributes:
-        frame: Rows of `stats`.
-        strings: Handle → text.
-    """
-
-    frame: pl.DataFrame
-    strings: tuple[str, ...]
-
-
-def collect_arguments(recording: Recording) -> Arguments:
+def collect_arguments(recording: Recording) -> EventValues:
     """Return every value of every event, by event."""
     handles: dict[str, int] = {}
     parts = []
@@ -82,8 +69,11 @@ def collect_arguments(recording: Recording) -> Arguments:
         places, rows = recording.rows_of(origin)
         for column, name in columns.items():
             key = handles.setdefault(name, len(handles))
-            parts.append(_values(rows, frame[column].gather(places), key, INT))
-    parts.append(_counted(recording, handles))
+            parts.append(_value_rows(rows, frame[column].gather(places), key, INT))
+    places, rows = recording.rows_of(Origin.COUNTER)
+    counted = recording.counters["value"].gather(places).to_numpy().view(np.int64)
+    key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
+    parts.append(_value_rows(rows, pl.Series(counted), key, DOUBLE))
     places, rows = recording.rows_of(Origin.RANGE)
     sizes = recording.host.ranges["sizes"].gather(places)
     key = handles.setdefault("sizes", len(handles))
@@ -95,19 +85,12 @@ def collect_arguments(recording: Recording) -> Arguments:
     refs = sizes.replace_strict(
         texts, pl.Series(numbers, dtype=pl.Int64), default=None, return_dtype=pl.Int64
     )
-    parts.append(_values(rows, refs, key, REF))
+    parts.append(_value_rows(rows, refs, key, REF))
     frame = pl.concat(parts).sort("event", maintain_order=True)
-    return Arguments(frame=frame, strings=tuple(handles))
+    return EventValues(frame=frame, strings=tuple(handles))
 
 
-def _counted(recording: Recording, handles: dict[str, int]) -> pl.DataFrame:
-    places, rows = recording.rows_of(Origin.COUNTER)
-    values = recording.counters["value"].gather(places).to_numpy().view(np.int64)
-    key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
-    return _values(rows, pl.Series(values), key, DOUBLE)
-
-
-def _values(
+def _value_rows(
     rows: NDArray[np.int32], values: pl.Series, key: int, kind: int
 ) -> pl.DataFrame:
     known = values.is_not_null()

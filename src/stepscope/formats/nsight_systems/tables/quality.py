@@ -109,25 +109,20 @@ def _recorder_notes(recording: Recording) -> Iterator[QualityNote]:
     )
     calls = launches.select("process", "correlation").collect()
     work = recording.work.select("process", "correlation").filter(correlated)
-    alone = _calls_without_work(calls, work)
-    if alone and recording.work.height:
-        yield quality_note("nsight.work_missing", alone, launches=calls.height)
-
-
-def _calls_without_work(calls: pl.DataFrame, work: pl.DataFrame) -> int:
-    """Return how many calls no work of their process came from."""
+    # How many calls no work of their process came from.
     work_by_process = _rows_by_process(work)
-    without = 0
+    alone = 0
     for process, own_calls in _rows_by_process(calls).items():
         own_work = work_by_process.get(process)
         if own_work is None or process is None:
-            without += own_calls.height
+            alone += own_calls.height
             continue
         led = np.isin(
             own_calls["correlation"].to_numpy(), own_work["correlation"].to_numpy()
         )
-        without += int((~led).sum())
-    return without
+        alone += int((~led).sum())
+    if alone and recording.work.height:
+        yield quality_note("nsight.work_missing", alone, launches=calls.height)
 
 
 def _rows_by_process(frame: pl.DataFrame) -> dict[int | None, pl.DataFrame]:

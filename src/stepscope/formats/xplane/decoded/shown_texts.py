@@ -57,16 +57,12 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
         if has_number[row]:
             program = int(numbers[row])
         elif numbered is not None:
-            program = _signed(int(numbered["program"]))
+            wrapped = int(numbered["program"]) & (2**64 - 1)
+            program = wrapped - 2**64 if wrapped >= 2**63 else wrapped
         else:
             program = int(types.id[row])
         found[program] = Program(numbered["module"] if numbered else name, row)
     return found
-
-
-def _signed(number: int) -> int:
-    wrapped = number & (2**64 - 1)
-    return wrapped - 2**64 if wrapped >= 2**63 else wrapped
 
 
 def add_shown_texts(

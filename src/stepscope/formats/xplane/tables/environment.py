@@ -133,6 +133,16 @@ def environment(recording: Recording) -> pl.DataFrame:
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
     hull = recording.hull
+    start_ns = recording.base.epoch_ns or task.start_unix_ns
+    until_ns = task.complete_until_ns
+    complete_until = None
+    # What is years apart is damage.
+    if (
+        start_ns
+        and until_ns is not None
+        and abs(until_ns - start_ns) <= _MOST_NS // 100
+    ):
+        complete_until = (until_ns - start_ns) * PS_PER_NS
     row = {
         "file": " + ".join(shown_name(path) for path in recording.paths),
         "format": "XSpace",
@@ -148,20 +158,11 @@ def environment(recording: Recording) -> pl.DataFrame:
         "grouped": recording.handle("group_id") >= 0,
         "collectors": task.collectors,
         "cores": task.cores,
-        "complete_until_ps": _complete_until(recording, task),
+        "complete_until_ps": complete_until,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
     return environment_frame(row)
-
-
-def _complete_until(recording: Recording, task: TaskEnvironment) -> int | None:
-    start_ns = recording.base.epoch_ns or task.start_unix_ns
-    until_ns = task.complete_until_ns
-    # What is years apart is damage.
-    if not start_ns or until_ns is None or abs(until_ns - start_ns) > _MOST_NS // 100:
-        return None
-    return (until_ns - start_ns) * PS_PER_NS
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:

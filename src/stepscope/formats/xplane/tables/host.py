@@ -18,7 +18,6 @@ from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.programs import ProgramRuns
     from stepscope.unavailable import Unavailable
@@ -135,12 +134,26 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     fragmentation, has_fragmentation = stats["fragmentation"].reals()
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
+    # The name of the memory: its allocator, else index and device.
+    given = texts.series("name", texts.numbers(stats["allocator_name"]))
+    # Where a name of C was copied with what lay behind its end.
+    memories = given.str.split("\0").list.first().replace("", None)
+    if memories.null_count():
+        parts = [
+            nullable(key, *stats[key].integers()).cast(pl.String)
+            for key in ("index_on_host", "device_ordinal")
+        ]
+        numbered = pl.select(
+            pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
+        ).to_series()
+        memories = memories.zip_with(memories.is_not_null(), numbered)
+        memories = memories.fill_null("unknown")
     frame = pl.DataFrame(
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
             "kind": kinds.gather(recording.timeline.type[rows]),
-            "allocator": _memories(texts, stats),
+            "allocator": memories,
             "address": nullable("address", address.view(np.uint64), has_address),
             "fragmentation": nullable(
                 "fragmentation", fragmentation, has_fragmentation
@@ -192,20 +205,3 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
             named = integer(plane, PROGRAM_ORDINAL)
             sizes[role.device if named is None else named] = size
     return allocation_rows(given, device_bytes=sizes)
-
-
-def _memories(texts: Texts, stats: dict[str, Values]) -> pl.Series:
-    """Return the name of the memory: its allocator, else index and device."""
-    given = texts.series("name", texts.numbers(stats["allocator_name"]))
-    # Where a name of C was copied with what lay behind its end.
-    named = given.str.split("\0").list.first().replace("", None)
-    if not named.null_count():
-        return named
-    parts = [
-        nullable(key, *stats[key].integers()).cast(pl.String)
-        for key in ("index_on_host", "device_ordinal")
-    ]
-    numbered = pl.select(
-        pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
-    ).to_series()
-    return named.zip_with(named.is_not_null(), numbered).fill_null("unknown")
