@@ -223,7 +223,7 @@ def asleep(
 ) -> Asleep | None:
     """Return the waits of each host of which they are known.
 
-    Where all cores are in use, threads of a framework seldom get one: that they hardly
+    Where all cores are in use, threads of a framework rarely get one: that they hardly
     computed does not say that nobody waited for them.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals

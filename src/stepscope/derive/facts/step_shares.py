@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
-#: A stretch of less than this share of the longest one shows nothing more.
+#: An interval of less than this share of the longest one shows nothing more.
 _WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
@@ -87,10 +87,10 @@ class StepShares(Frozen, frozen=True):
             first.
         callers: Functions of the program that call most of an idle owner's time at a
             place.
-        gaps: Number of stretches that end with a late launch.
+        gaps: Number of intervals that end with a late launch.
         clock_error_ps: How far the clocks of host and device differ.
         lost_ps: Device time that lost records may stand for.
-        ranges: (owner or topic, place) → its longest stretches in all judged windows.
+        ranges: (owner or topic, place) → its longest intervals in all judged windows.
         numbers: Number of the step of each window; empty where steps have none.
         held: (topic, owner, place) → what of the owner's time is the topic's, in all
             judged windows.
@@ -130,7 +130,7 @@ class StepShares(Frozen, frozen=True):
     def clock_doubt_ps(self) -> int:
         """Return the time that may be somebody else's because clocks differ.
 
-        Each stretch that ends with a late launch may be so much longer or shorter, and
+        Each interval that ends with a late launch may be so much longer or shorter, and
         where none was found there may be one in each window.
         """
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
@@ -247,7 +247,7 @@ class StepShares(Frozen, frozen=True):
             for one in self.named(*owners, place=place)
             if one.loop
         }
-        # Most of a function is told only where it is most of all that is merged.
+        # Most of a function is named only where it is most of all that is merged.
         details = {
             (one.name, one.function, one.file, one.line): one.detail
             for one in self.named(*owners, place=place)
@@ -288,12 +288,12 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest stretches of some owners that are worth a look."""
+        """Return the longest intervals of some owners that are worth a look."""
         found = [
             (start, end, owner, where)
-            for (owner, where), stretches in self.ranges.items()
+            for (owner, where), intervals in self.ranges.items()
             if owner in owners and place in ("any", where)
-            for start, end in stretches
+            for start, end in intervals
         ]
         found.sort(key=lambda one: (one[0] - one[1], one[0]))
         least = _WORTH_A_LOOK * max(

@@ -60,7 +60,7 @@ def charge_lent_launches(
 
     That is the innermost range of another thread at that moment, where no third thread
     has one, and where nearly all that the launching thread launches during a call of
-    it falls into stretches in which no op and no call of a driver ran in the range. The
+    it falls into intervals in which no op and no call of a driver ran in the range. The
     silence of a thread that never runs any says nothing.
 
     Args:

@@ -1,7 +1,7 @@
 """`source_lines`: the lines of the program that ops and functions name, and their time.
 
 Two things name lines. An instruction of a compiled program names the very line that
-made it. A function is at one of its lines where looks at the stack noted it, else it
+made it. A function is at one of its lines where stack samples noted it, else it
 names its first line: a tracer does not say which line of it ran. The instruction is
 preferred, so each instant of a thread and each activity of a device is at one line, or
 at none.

@@ -242,7 +242,7 @@ def _link_rate(
     """Return the rate of the link in 10^9 bytes/s, and who says so."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # Beside the best of its own, an exchange that is as slow as all others is fast.
+        # Next to the best of its own, one that is as slow as all others is fast.
         return None, None
     if len(hosts) == 1:
         names = devices.filter(pl.col("device") == judged.device)["name"]

@@ -112,9 +112,9 @@ def set_up_signals(
     least_ps = long_stretch_ps(launch_facts.latency_ps)
     seen = function_frames, function_purposes
     calls = (
-        _runtime_calls(trace, event_kinds, least_ps),
+        _recorded_calls(trace, event_kinds, least_ps, ops=False),
         _sampled_calls(*seen, least_ps),
-        _first_runs(trace, event_kinds, least_ps),
+        _recorded_calls(trace, event_kinds, least_ps, ops=True),
     )
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
@@ -145,7 +145,10 @@ def set_up_signals(
             continue
         if kind == "over":
             # A program ends with many short calls.
-            short = (_runtime_calls(trace, event_kinds, 0), _sampled_calls(*seen, 0))
+            short = (
+                _recorded_calls(trace, event_kinds, 0, ops=False),
+                _sampled_calls(*seen, 0),
+            )
             _, by_name = _held_time(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
@@ -190,29 +193,10 @@ def _capture_spans(trace: TraceData) -> Spans:
     return Spans.from_events(begins[known], ends[end[known]] - begins[known])
 
 
-def _runtime_calls(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
+def _recorded_calls(
+    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int, *, ops: bool
 ) -> _Calls | None:
-    events, names = trace.table("events"), trace.table("event_types")
-    if (
-        isinstance(kinds, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(names, Unavailable)
-    ):
-        return None
-    types, dur = handles(events, "type"), ints(events, "dur_ps")
-    rows = np.flatnonzero(
-        (dur >= least_ps) & (kinds.host_class == HostClass.API)[types]
-    )
-    return _Calls(
-        ints(events, "start_ps")[rows], dur[rows], types[rows], names["name"].to_list()
-    )
-
-
-def _first_runs(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
-) -> _Calls | None:
-    """Return the first runs of ops that are long beside the later ones."""
+    """Return the long calls of a runtime, or the long first runs of ops."""
     events, names = trace.table("events"), trace.table("event_types")
     if (
         isinstance(kinds, Unavailable)
@@ -222,18 +206,21 @@ def _first_runs(
         return None
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     start, track = ints(events, "start_ps"), handles(events, "track")
-    long = np.flatnonzero((dur >= least_ps) & kinds.is_op()[types])
-    rows = []
-    for kind in np.unique(types[long]).tolist():
-        runs = np.flatnonzero(types == kind)
-        first = runs[np.argmin(start[runs])]
-        later = dur[runs[runs != first]]
-        if len(later) >= _LATER_RUNS and dur[first] >= max(
-            least_ps, _TIMES_LONGER * float(np.median(later))
-        ):
-            rows.append(int(first))
-    found = _innermost_rows(np.array(rows, np.int64), track, start, dur)
-    return _Calls(start[found], dur[found], types[found], names["name"].to_list())
+    wanted = kinds.is_op() if ops else kinds.host_class == HostClass.API
+    rows = np.flatnonzero((dur >= least_ps) & wanted[types])
+    if ops:
+        firsts = []
+        for kind in np.unique(types[rows]).tolist():
+            runs = np.flatnonzero(types == kind)
+            first = runs[np.argmin(start[runs])]
+            later = dur[runs[runs != first]]
+            # A first run is long next to the later ones.
+            if len(later) >= _LATER_RUNS and dur[first] >= max(
+                least_ps, _TIMES_LONGER * float(np.median(later))
+            ):
+                firsts.append(int(first))
+        rows = _innermost_rows(np.array(firsts, np.int64), track, start, dur)
+    return _Calls(start[rows], dur[rows], types[rows], names["name"].to_list())
 
 
 def _innermost_rows(

@@ -122,7 +122,7 @@ def _making_batches(
     track: NDArray[np.int32],
     start_ps: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Return which ops begin while their thread makes a batch: none of the step's."""
+    """Return which ops begin while their thread produces a batch: not the step's."""
     found = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
         return found

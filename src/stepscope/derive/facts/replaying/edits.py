@@ -88,7 +88,7 @@ class Joined(Frozen, frozen=True):
 
 
 class Levelled(Frozen, frozen=True):
-    """A device works no longer than the median of all: exchanges stay as they are.
+    """A device works no longer than the median of all: collectives stay as they are.
 
     Attributes:
         left: The part of its work's time that is left, at least and at most of the
@@ -128,8 +128,8 @@ class NotAwaited(Frozen, frozen=True):
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
 
-#: What a change seldom removes as a whole: with more workers batches come sooner, and
-#: may still come late; a function is made faster, and stays.
+#: What a change rarely removes as a whole: with more workers batches are ready sooner,
+#: and may still come late; a function is made faster, and stays.
 _PARTLY: Final = frozenset({"input"})
 
 
@@ -139,7 +139,7 @@ class Recorded(Frozen, frozen=True):
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
         copies: Owner → whether each row is a copy of that direction.
-        exchanges: Whether each row is an exchange between devices.
+        exchanges: Whether each row is a collective.
         topics: Device → topic of its idle time → the instants.
     """
 
@@ -175,7 +175,7 @@ class Edits(Frozen, frozen=True, eq=True):
         compared: What the claimed time is the sample of: the finding's "effect", the
             most that its limit ("bound") lets it gain, or nothing that is measured.
         effect_ms: That time in a mean step, where it is not the finding's own.
-        partly: Whether the change seldom removes all of that time.
+        partly: Whether the change rarely removes all of that time.
         device: Whether it is about work of a device, or waiting for it: a thread's
             silence may have been waiting for that too.
     """

@@ -162,7 +162,7 @@ class ReplaySignals(Frozen, frozen=True):
     hosts: Mapping[str, HostReplay | Unavailable]
 
     def reason(self, label: str) -> Unavailable | None:
-        """Return why no gain on a device or host can be told; None where it can.
+        """Return why no gain on a device or host is known; None where it is.
 
         Args:
             label: `host:device`, or the host.
@@ -199,7 +199,7 @@ class ReplaySignals(Frozen, frozen=True):
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
-        """Return what a step gains if several findings on one host are mended.
+        """Return what a step gains if several findings on one host are fixed.
 
         It is the part of what each of them promises by itself that the replay gains
         together of what it gains one by one.
