@@ -271,17 +271,16 @@ def _largest_ops(
 
 def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     """Return the memory of the process, where its size was sampled."""
-    size = _counter_samples(trace, _RSS)
-    rest = _counter_samples(trace, _AVAILABLE)
+    size, available = counter(trace, _RSS), counter(trace, _AVAILABLE)
     if size is None:
         return None
-    time_ps, use = size
+    time_ps, use = size.time_ps, size.value.astype(np.int64)
     starts, _ = steps
     numbers: tuple[float, ...] = ()
     if len(starts) > 1:
         period = float(np.median(np.diff(starts)))
         numbers = tuple(((time_ps - int(starts[0])) / period).tolist())
-    free = None if rest is None else int(rest[1].min())
+    free = None if available is None else int(available.value.min())
     return MemoryUse(
         host=trace.host,
         name=PROCESS,
@@ -296,13 +295,6 @@ def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
         at_step=numbers,
         grown=(),
     )
-
-
-def _counter_samples(
-    trace: TraceData, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    found = counter(trace, name)
-    return None if found is None else (found.time_ps, found.value.astype(np.int64))
 
 
 def _rows_of_events(trace: TraceData, name: str) -> NDArray[np.intp]:

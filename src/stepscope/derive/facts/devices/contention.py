@@ -107,13 +107,6 @@ class Contention(Frozen, frozen=True):
         return self.busy_pace_ps / self.quiet_pace_ps
 
 
-class _Paces(Frozen, frozen=True):
-    """Pauses between launches."""
-
-    busy: NDArray[np.int64]
-    quiet: NDArray[np.int64]
-
-
 @of_each_device_or_why
 def contention_signals(
     *,
@@ -134,21 +127,21 @@ def contention_signals(
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
-    paces = _pauses_by_load(
+    busy_pauses, quiet_pauses = _pauses_by_load(
         ints(launches, "start_ps"), handles(launches, "track"), judged, crowded
     )
-    enough = bool(len(paces.busy) and len(paces.quiet))
+    enough = bool(len(busy_pauses) and len(quiet_pauses))
     return {
         one.device: Contention(
             cores=cores,
             contended_ps=tuple(
                 (one.idle["launch"] & crowded).within(starts, ends).tolist()
             ),
-            busy_launches=len(paces.busy),
-            quiet_launches=len(paces.quiet),
-            busy_pace_ps=_high_percentile(paces.busy),
-            quiet_pace_ps=_high_percentile(paces.quiet),
-            chance=_chance_of_longer(paces.busy, paces.quiet) if enough else None,
+            busy_launches=len(busy_pauses),
+            quiet_launches=len(quiet_pauses),
+            busy_pace_ps=_high_percentile(busy_pauses),
+            quiet_pace_ps=_high_percentile(quiet_pauses),
+            chance=_chance_of_longer(busy_pauses, quiet_pauses) if enough else None,
         )
         for one in account.devices
         if one.device is not None
@@ -160,8 +153,8 @@ def _pauses_by_load(
     track: NDArray[np.int32],
     judged: Spans,
     crowded: Spans,
-) -> _Paces:
-    """Return the time since the launch before, on its thread, where that is short."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return short pauses since the launch before, in busy and in other time."""
     order = np.lexsort((called_ps, track))
     begin, lane = called_ps[order], track[order]
     pause = np.diff(begin)
@@ -170,7 +163,7 @@ def _pauses_by_load(
         (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _contains_times(judged, at)
     )
     busy = _contains_times(crowded, at)
-    return _Paces(pause[chosen & busy], pause[chosen & ~busy])
+    return pause[chosen & busy], pause[chosen & ~busy]
 
 
 def _contains_times(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:

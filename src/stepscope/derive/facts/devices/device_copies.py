@@ -92,11 +92,6 @@ class DeviceCopies(Frozen, frozen=True):
     longest: tuple[tuple[int, int, str], ...]
 
 
-class _Sources(Frozen, frozen=True, eq=True):
-    name: list[str | None]
-    certainty: list[str | None]
-
-
 class _Recorded(Frozen, frozen=True):
     """What of a host's recording tells whose copies they are."""
 
@@ -147,7 +142,7 @@ def _judged_copies(
     window = np.searchsorted(starts, begin, side="right") - 1
     at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
     names = present(recorded.trace.table("event_types"))["name"]
-    sources = _ops_of_copies(recorded, at)
+    source, certainty = _ops_of_copies(recorded, at)
     rows = activity[at].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
@@ -163,8 +158,8 @@ def _judged_copies(
             durations if isinstance(alone, Unavailable) else alone.alone_ps[at]
         ),
         call_ps=pl.Series(call_ps),
-        source=pl.Series(sources.name, dtype=pl.String),
-        certainty=pl.Series(sources.certainty, dtype=pl.String),
+        source=pl.Series(source, dtype=pl.String),
+        certainty=pl.Series(certainty, dtype=pl.String),
     )
     # Whether a copy to or from the host uses pageable memory. Where the name does not
     # tell, it is taken to if it is large and slow.
@@ -178,12 +173,14 @@ def _judged_copies(
     )
 
 
-def _ops_of_copies(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
+def _ops_of_copies(
+    recorded: _Recorded, at: NDArray[np.int64]
+) -> tuple[list[str | None], list[str | None]]:
     """Return the op of each copy: its annotation's, its call's, by size or position."""
     activity, ops = recorded.activity, recorded.ops
     nothing: list[str | None] = [None] * len(at)
     if isinstance(ops, Unavailable) or not len(at):
-        return _Sources(nothing, list(nothing))
+        return nothing, nothing
     named = ops.ops["name"]
     weak = (
         ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
@@ -206,14 +203,14 @@ def _ops_of_copies(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
         if found[place] is None and size in sized:
             found[place], certainty[place] = sized[size], "by size"
     if None not in found:
-        return _Sources(found, certainty)
+        return found, certainty
     around = _ops_around(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
     for place, text in enumerate(around):
         if found[place] is None and text is not None:
             found[place], certainty[place] = text, "by position"
-    return _Sources(found, certainty)
+    return found, certainty
 
 
 def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:

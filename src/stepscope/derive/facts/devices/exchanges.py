@@ -166,6 +166,8 @@ def exchange_signals(
         (pl.col("bytes") < THRESHOLDS.small_exchange.value).sum().alias("small"),
     )
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
+    sums = per_step.select(pl.col("count", "small", "bytes").sum()).row(0)
+    count, small, size = (float(total) / max(len(per_step), 1) for total in sums)
     # The all-reduces of all hosts, with the steps that they lie in.
     every = pl.concat(
         host_calls.filter(pl.col("kind") == _KIND).with_columns(
@@ -183,9 +185,9 @@ def exchange_signals(
         step_confidence=judged.step_confidence,
         window_ps=tuple((steps["end_ps"] - steps["start_ps"]).to_list()),
         exposed_ps=tuple(per_step["exposed_ps"].to_list()),
-        count=_mean_value(per_step["count"]),
-        small=_mean_value(per_step["small"]) if known else None,
-        bytes=_mean_value(per_step["bytes"]) if known else None,
+        count=count,
+        small=small if known else None,
+        bytes=size if known else None,
         least_ps=_mean_of_step(large, "least_ps"),
         expected_ps=None
         if rate is None or large["bus_bytes"].null_count() or not large.height
@@ -258,10 +260,6 @@ def _link_rate(
         return None, None
     best = float(rates.drop_nulls().to_numpy().max())
     return best * PS_PER_S / _GIGA, "recording"
-
-
-def _mean_value(values: pl.Series) -> float:
-    return float(values.sum()) / max(len(values), 1)
 
 
 def _mean_of_step(large: pl.DataFrame, column: str) -> float:
