@@ -185,7 +185,6 @@ def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 
 
 def _kernel_fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return kernels of a host and how they can fill their devices."""
     launched = present(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
@@ -276,7 +275,6 @@ def _measured_spans(windows: Windows) -> Spans:
 def _missing_entries(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
-    """Return why tables are null, and columns of those that are not."""
     no_device = _first_reason(works, "device_activity") or _WHY["no_host_event"]
     no_launches = _first_reason(works, "launches") or no_device
     no_event = _first_reason(works, "host_op_events") or _WHY["no_host_event"]

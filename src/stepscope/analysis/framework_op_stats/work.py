@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.ops.selection import OpSelection
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
 #: Columns of `OpWork.calls`; null means unknown.
@@ -95,7 +94,19 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     chosen = np.empty(0, np.int64)
     if events is not None:
         chosen = np.flatnonzero(_selected_ops(events.ops, selection)[events.op])
-    executed = _executed_calls(events, chosen)
+    executed = pl.DataFrame(schema=CALLS)
+    if len(chosen):
+        executed = (
+            events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
+            .with_columns(
+                pl.Series("event", events.event[chosen]),
+                pl.Series("start_ps", events.start_ps[chosen]),
+                pl.lit(value=True).alias("launched"),
+                pl.Series("host_ps", events.dur_ps[chosen]),
+                pl.Series("host_self_ps", events.self_ps[chosen]),
+            )
+            .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
+        )
     launch_call = np.full(0 if launches is None else len(launches), -1, np.int32)
     if len(chosen):
         called = np.empty(0, np.int32)
@@ -169,25 +180,6 @@ def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_
         ops.select(selection.matches_names("name")).to_series().to_numpy()
     )
     return found
-
-
-def _executed_calls(
-    events: HostOpEvents | None, chosen: NDArray[np.int64]
-) -> pl.DataFrame:
-    """Return the calls that host events show."""
-    if events is None or not len(chosen):
-        return pl.DataFrame(schema=CALLS)
-    return (
-        events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
-        .with_columns(
-            pl.Series("event", events.event[chosen]),
-            pl.Series("start_ps", events.start_ps[chosen]),
-            pl.lit(value=True).alias("launched"),
-            pl.Series("host_ps", events.dur_ps[chosen]),
-            pl.Series("host_self_ps", events.self_ps[chosen]),
-        )
-        .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
-    )
 
 
 def _calls_around(

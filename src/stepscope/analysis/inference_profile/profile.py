@@ -28,8 +28,7 @@ from stepscope.analysis.results.tables import (
 )
 from stepscope.analysis.results.tool import rows_read
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.inference.request_waits import request_waits
-from stepscope.derive.inference.requests import requests
+from stepscope.derive.inference.requests import request_waits, requests
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -181,14 +180,17 @@ def analyse(
         slow=slow,
         by_host=hosts,
         missing=tuple({(one.field, one.code): one for one in missing}.values()),
-        inputs={host: _rows_used(run, host, mine) for host, mine in found.items()},
+        inputs={
+            host: rows_read(run, host)
+            | {"requests": len(mine), "threads": mine["track"].n_unique()}
+            for host, mine in found.items()
+        },
     )
 
 
 def _requests_by_host(
     run: ProfileData, name: str
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
-    """Return the requests of each host that has any, and why the others have none."""
     found: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
@@ -326,13 +328,3 @@ def _slow_requests(
     times = np.sort(ints(rows, "dur_ps"))
     threshold = nearest_rank(times, _SLOW_PER_MILLE)
     return slow_requests(rows, buckets, threshold_ps=threshold), []
-
-
-def _rows_used(
-    run: ProfileData, host: str, rows: pl.DataFrame
-) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    counts = rows_read(run, host)
-    counts["requests"] = len(rows)
-    counts["threads"] = rows["track"].n_unique()
-    return counts

@@ -14,7 +14,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.collectives.waits import HostClock
     from stepscope.unavailable import Unavailable
 
 _WHY: Final = room_reasons("pod_viewer")

@@ -315,7 +315,6 @@ def _slowest_ps(pipeline: _Pipeline) -> int:
 
 
 def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
-    """Return the verdict on the slowest call of any host pipeline."""
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
@@ -417,7 +416,6 @@ def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
 def _chosen_pipelines(
     ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
 ) -> list[_Pipeline]:
-    """Return the pipelines whose graph is asked for."""
     named = [one for one in ranked if options.pipeline in {"", one.name}]
     if not named:
         known = dict.fromkeys(one.name for one in ranked)

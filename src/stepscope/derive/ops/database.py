@@ -227,7 +227,7 @@ def device_ops(
         pl.col("evidence").first(),
     )
     row_of_group = np.argsort(described["group"].to_numpy())
-    exposed = _exposed(exposure, places["device"].to_numpy(), group)
+    exposed = _exposed_time(exposure, places["device"].to_numpy(), group)
     rows = (
         places.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
@@ -294,10 +294,9 @@ def _device_sums(
     ]
 
 
-def _exposed(
+def _exposed_time(
     exposure: Exposure, device: NDArray[np.int32], group: NDArray[np.int32]
 ) -> pl.Series:
-    """Return the exposed time of each op on each device; null where not looked at."""
     found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
     for number, spent in exposure.group_ps.items():
         mine = device == number

@@ -90,7 +90,11 @@ class Names:
             if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _fields(body)):
                 later.append((key, body))
             else:
-                ids[key] = self._id_of(body)
+                known = self._ids.get(body)
+                if known is None:
+                    known = self._ids[body] = self.free_id()
+                    self._bodies[known] = body
+                ids[key] = known
         # Types that name other types come last, when those have their ids.
         for key, _ in later:
             ids[key] = self.free_id()
@@ -114,14 +118,6 @@ class Names:
         while self._next in self._bodies:
             self._next += 1
         return self._next
-
-    def _id_of(self, body: bytes) -> int:
-        key = self._ids.get(body)
-        if key is None:
-            key = self.free_id()
-            self._bodies[key] = body
-            self._ids[body] = key
-        return key
 
 
 def read_entries(

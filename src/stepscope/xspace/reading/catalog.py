@@ -124,7 +124,7 @@ def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
         entries.stop,
         entries.end,
     )
-    kept = _last_of_each(rows.owner, key, whole=~broken)
+    kept = _mark_last_of_each(rows.owner, key, whole=~broken)
     stats = read_stats(data, fields.of(EventMetadata.STAT))
     chosen = kept[stats.owner]
     row_of = (np.cumsum(kept) - 1).astype(np.int32)
@@ -170,7 +170,7 @@ def read_texts(
     return np.split(handles[interned.ids], bounds)
 
 
-def _last_of_each(
+def _mark_last_of_each(
     plane: NDArray[np.int32], key: NDArray[np.int64], *, whole: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Mark the last whole entry of each plane and key; `plane` is ascending."""
@@ -233,6 +233,8 @@ def read_catalog(
     plane, line, line_display, name, display, key = read_texts(data, columns, strings)
     types = entries.tables(planes, np.arange(len(entries.id), dtype=np.int32))
     keys = stat_entries.tables(planes, key)
+    stats = entries.stats
+    stat_key, value = _resolved(stats, entries.plane[stats.owner], keys, strings)
     return Catalog(
         strings,
         plane,
@@ -249,17 +251,9 @@ def read_catalog(
             entries.metadata.length.astype(np.int32),
             np.zeros(len(entries.id), bool),
         ),
-        _type_stats(entries, keys, strings),
+        TypeStats(stats.owner, stat_key, stats.kind, value, stats.length),
         np.concatenate([entries.broken, stat_entries.broken]),
     )
-
-
-def _type_stats(
-    entries: Entries, keys: list[IdTable], strings: StringTable
-) -> TypeStats:
-    stats = entries.stats
-    key, value = _resolved(stats, entries.plane[stats.owner], keys, strings)
-    return TypeStats(stats.owner, key, stats.kind, value, stats.length)
 
 
 def read_plane_stats(
@@ -365,10 +359,10 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
             place = np.searchsorted(distinct[lost.plane], lost.types[:, 1])
             rows = np.minimum(first[lost.plane] + place, last[lost.plane])
             filled.events.type[lost.types[:, 0]] = rows
-    return _with_unknown(known, added, strings)
+    return _add_unknown_types(known, added, strings)
 
 
-def _with_unknown(
+def _add_unknown_types(
     known: EventTypes,
     added: list[tuple[int, NDArray[np.int64]]],
     strings: StringTable,

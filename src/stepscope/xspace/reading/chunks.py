@@ -61,7 +61,7 @@ def scan_lines(
     step = min(max(share, _SMALLEST_STEP), _LARGEST_STEP)
     head = np.zeros((len(begin), _HEAD), np.int64)
     huge = np.flatnonzero(length > 2 * step) if threads > 1 else length[:0]
-    cuts = _split(data, begin, end, head, rows=huge, step=step, pool=pool)
+    cuts = _cut_huge_lines(data, begin, end, head, rows=huge, step=step, pool=pool)
     line = np.concatenate(
         [np.arange(len(begin)), *(np.full(len(c), r) for r, c in cuts)]
     )
@@ -93,7 +93,7 @@ def scan_lines(
     return Scanned(head, line, rows, step)
 
 
-def _split(
+def _cut_huge_lines(
     data: NDArray[np.uint8],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],

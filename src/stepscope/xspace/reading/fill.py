@@ -190,9 +190,9 @@ class _Columns:
             for chunk in short.tolist():
                 mask[ends[chunk, column] : self.limits[chunk, column]] = False
             kept.append(mask)
-        return self._closed(tuple(kept), before[bounds], line_stop, lost)
+        return self._close_gaps(tuple(kept), before[bounds], line_stop, lost)
 
-    def _closed(
+    def _close_gaps(
         self,
         kept: tuple[NDArray[np.bool_] | None, ...],
         bounds: NDArray[np.int64],

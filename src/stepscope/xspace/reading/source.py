@@ -116,7 +116,7 @@ def unpack(
                     _check_size(len(out), at, name, limit_bytes)
                     piece = stream.unconsumed_tail
         except zlib.error:
-            out += _salvaged(before, piece)
+            out += _unpack_before_error(before, piece)
             damage = _unpacking_damage(out)
         else:
             damage = () if stream.eof else _unpacking_damage(out)
@@ -132,7 +132,7 @@ def unpack(
     return unpacked, damage
 
 
-def _salvaged(stream: zlib._Decompress, piece: bytes) -> bytes:
+def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
     """Return what can be unpacked before an error; zlib would drop it with its call."""
     out = b""
     step = _PIECE

@@ -184,7 +184,7 @@ def made_elsewhere(
     """
     if naming.program is None or not naming.system.any():
         return {}
-    rows = host_states.classes.rows.rows(naming.program)
+    rows = host_states.classes.rows.track_rows(naming.program)
     calls = []
     for pattern in (_SENT, _THREADS):
         kinds = [
@@ -193,7 +193,7 @@ def made_elsewhere(
             if pattern.search(naming.names[kind] or "")
         ]
         waiting = np.isin(naming.types[rows], kinds)
-        calls.append(host_states.classes.rows.spans(rows, waiting))
+        calls.append(host_states.classes.rows.covered_spans(rows, waiting))
     about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
     made: dict[int | None, dict[str, MadeElsewhere]] = {}
     for number, device in enumerate(account.devices):

@@ -93,8 +93,8 @@ def _callback_runs(
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
     runs: dict[str, list[Spans]] = defaultdict(list)
-    for track in states.classes.threads.tracks():
-        rows = states.classes.rows.rows(track)
+    for track in states.classes.threads.driving_tracks():
+        rows = states.classes.rows.track_rows(track)
         for kind in np.unique(types[rows]).tolist():
             name = named.names[kind]
             if name and _OPS.search(name):

@@ -437,7 +437,7 @@ def function_runs(
     driving = host_states.classes.threads
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pooled = host_states.classes.host_compute
-    threads = np.flatnonzero(marked).tolist() or driving.tracks()
+    threads = np.flatnonzero(marked).tolist() or driving.driving_tracks()
     every = {*host_states.threads, *threads}
     own = every - (function_frames.of_framework - set(threads))
     if not own.intersection(np.unique(function_frames.track).tolist()):
@@ -463,7 +463,7 @@ def function_runs(
         ends_ps=ints(windows.measured, "end_ps"),
         threads=tuple(threads),
         called=ran_ops(trace, host_states, threads, judged),
-        ran=ran_ops(trace, host_states, driving.tracks(), judged),
+        ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
         exchanging=accounted.idle["peer"],
         collecting=Spans.from_events(start, dur),
         awake=None if program is None else program.awake,

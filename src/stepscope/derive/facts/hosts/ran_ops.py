@@ -134,7 +134,7 @@ def _is_majority(flags: NDArray[np.bool_]) -> bool:
 
 def rows_of_threads(states: HostStates, threads: Sequence[int]) -> NDArray[np.int64]:
     """Return the rows of the events of some threads."""
-    rows = [states.classes.rows.rows(track) for track in threads]
+    rows = [states.classes.rows.track_rows(track) for track in threads]
     return np.concatenate(
         [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in rows)]
     )
