@@ -210,7 +210,7 @@ def test_nothing_of_the_recording_itself_is_found(tmp_path: Path, looks: Looks) 
     with ss.Profile(tmp_path) as run:
         looks.wait()
     found, _ = frames_of(run)
-    files = {found.file(kind) or "" for kind in found.type.tolist()}
+    files = {found.names[kind].file or "" for kind in found.type.tolist()}
     assert not any("stepscope/capture" in file for file in files)
     inner = {found.function(kind) for kind in found.type[found.parent >= 0].tolist()}
     assert "Thread.start" not in inner
@@ -430,7 +430,7 @@ def test_functions_of_one_name_in_two_files_stay_two(
             scope["same"](looks.wait)  # type: ignore[operator]
     found, _ = frames_of(run)
     files = {
-        found.file(kind)
+        found.names[kind].file
         for kind in found.type.tolist()
         if found.function(kind) == "same"
     }

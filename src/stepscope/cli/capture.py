@@ -55,6 +55,11 @@ def answer(request: CaptureRequest) -> int:
         checked_token(request.token, "--token, STEPSCOPE_TOKEN")
     # Without it nothing is recorded, whatever the addresses.
     grpc_module()
+    certificate = None
+    if request.certificate is not None:
+        path = Path(request.certificate)
+        with open_input(path, way_out="Give a PEM file.") as file:
+            certificate = file.read()
     options = ProfilerOptions(
         delay_ms=request.delay_ms or None,
         host_tracer_level=request.host_tracer_level,
@@ -81,7 +86,7 @@ def answer(request: CaptureRequest) -> int:
                 # What the others recorded is told even where one failed.
                 allow_partial=True,
                 token=request.token,
-                root_certificate=_content(request.certificate),
+                root_certificate=certificate,
                 on_progress=None if table is None else table.add,
                 steps=steps,
                 max_bytes=request.max_bytes,
@@ -103,15 +108,13 @@ def answer(request: CaptureRequest) -> int:
                 "report is of these alone"
             )
         if not request.no_report:
-            _report(outcome)
+            check_threads()
+            from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+                report as reporting,
+            )
+
+            reporting.answer(ReportRequest(paths=(str(outcome.directory),)))
     return 0 if complete or request.allow_partial else _INCOMPLETE
-
-
-def _content(certificate: str | None) -> bytes | None:
-    if certificate is None:
-        return None
-    with open_input(Path(certificate), way_out="Give a PEM file.") as file:
-        return file.read()
 
 
 class HostsTable:
@@ -146,12 +149,11 @@ class HostsTable:
 def _clock(one: HostOutcome) -> str:
     """Say by how much a host's clock differs, where that is more than the doubt."""
     doubt = one.clock_doubt_ns
-    if one.clock_offset_ns is None or doubt is None:
-        return ""
-    if abs(one.clock_offset_ns) <= doubt:
+    offset = one.clock_offset_ns
+    if offset is None or doubt is None or abs(offset) <= doubt:
         return ""
     return (
-        f"its clock differs by {one.clock_offset_ns / _NS_PER_MS:+.3f} ms "
+        f"its clock differs by {offset / _NS_PER_MS:+.3f} ms "
         f"(± {doubt / _NS_PER_MS:.3f} ms)"
     )
 
@@ -164,12 +166,3 @@ def _json(outcome: Outcome) -> str:
         "hosts": [one._asdict() for one in outcome.all],
     }
     return msgspec.json.encode(told).decode()
-
-
-def _report(outcome: Outcome) -> None:
-    check_threads()
-    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
-        report as reporting,
-    )
-
-    reporting.answer(ReportRequest(paths=(str(outcome.directory),)))

@@ -66,7 +66,12 @@ def answer(request: DemoRequest) -> int:
 
 def _record(logdir: Path) -> None:
     """Record the loop for what is installed in this interpreter."""
-    program = _program()
+    installed = (
+        script
+        for package, script in PROGRAMS.items()
+        if importlib.util.find_spec(package) is not None
+    )
+    program = next(installed, PROGRAMS["numpy"])
     plan = running.planned(str(logdir))
     logdir.mkdir()
     # The copy beside the recording can be read like any other program.
@@ -79,14 +84,6 @@ def _record(logdir: Path) -> None:
             f"the demonstration failed with status {status}. What it needs may not "
             "work here: its own message is above"
         )
-
-
-def _program() -> str:
-    """Return the script for the framework that is installed in this interpreter."""
-    for package, script in PROGRAMS.items():
-        if importlib.util.find_spec(package) is not None:
-            return script
-    return PROGRAMS["numpy"]
 
 
 def _in_short(logdir: Path) -> list[Line]:

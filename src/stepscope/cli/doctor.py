@@ -57,7 +57,15 @@ def answer(request: DoctorRequest) -> int:
     if request.path is None:
         found = checks(Machine.here(servers=_servers), Path(request.logdir))
     else:
-        found = _recording(request.path)
+        check_threads()
+        from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
+            remedy_to_do,
+        )
+        from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
+        from stepscope.session import open_profile  # noqa: PLC0415 - as above
+
+        profile = open_profile(request.path)
+        found = recording_checks(profile, lambda why: remedy_to_do(profile, why))
     _print(found, form=request.form, err=False)
     return int(any(one.state == "fail" for one in found))
 
@@ -133,18 +141,6 @@ def _servers() -> list[str]:
         one_line(f"{one.process} ({one.program}) at {one.address}")
         for one in listening()
     ]
-
-
-def _recording(path: str) -> tuple[Check, ...]:
-    check_threads()
-    from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
-        remedy_to_do,
-    )
-    from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
-    from stepscope.session import open_profile  # noqa: PLC0415 - as above
-
-    profile = open_profile(path)
-    return recording_checks(profile, lambda why: remedy_to_do(profile, why))
 
 
 def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:

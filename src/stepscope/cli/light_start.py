@@ -168,18 +168,14 @@ def _can_start(count: int) -> bool:
         over.set()
         for thread in started:
             thread.join()
-        _wait_until_gone()
+        # The system counts threads for a moment after they have ended.
+        until = time.monotonic() + _GONE_S
+        with suppress(OSError):
+            while len([*_THREADS.iterdir()]) > threading.active_count():
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.001)
     return True
-
-
-def _wait_until_gone() -> None:
-    """Wait for the system to count threads no more that have ended."""
-    until = time.monotonic() + _GONE_S
-    with suppress(OSError):
-        while len([*_THREADS.iterdir()]) > threading.active_count():
-            if time.monotonic() > until:
-                break
-            time.sleep(0.001)
 
 
 def end_lightly(status: object, *, waits: bool = True) -> None:

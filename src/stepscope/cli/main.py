@@ -224,7 +224,10 @@ class Edge(click.Group):
             _complain("interrupted")
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
-            _complain(one_line(_with_help(error)))
+            said = error.format_message()
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                said = f"{said} See `{error.ctx.command_path} --help`."
+            _complain(one_line(said))
             sys.exit(_NO_ANSWER)
         except StepscopeError as error:
             _complain(one_line(str(error)))
@@ -280,14 +283,6 @@ def _version(context: click.Context) -> None:
 
 def _complain(what: str) -> None:
     click.echo(f"stepscope: {what}", err=True)
-
-
-def _with_help(error: click.ClickException) -> str:
-    """Write what was wrong with a command line, and where its usage is."""
-    said = error.format_message()
-    if not isinstance(error, click.UsageError) or error.ctx is None:
-        return said
-    return f"{said} See `{error.ctx.command_path} --help`."
 
 
 def _defect(error: Exception) -> None:

@@ -107,7 +107,14 @@ def measure(asked: NcuRequest) -> int:
         )
         return status
     with _say_problems():
-        _keep_table(report, table, tool, asked.beside)
+        from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
+
+        table.write_bytes(printed_tables(report, tool))
+        say(f"wrote {report} and {table}")
+        if asked.beside is None:
+            say(f"see them in a report: stepscope report PATH --kernels {table}")
+        else:
+            _report_on(asked.beside, kernels=str(table))
     return status
 
 
@@ -136,17 +143,6 @@ def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
         raise BadUsage(f"{asked.beside}: {result.reason} {result.remedy}")
     names = {name_forms(name).base for name in result.rows["kernel_name"]}
     return tuple(sorted(re.escape(name) for name in names))
-
-
-def _keep_table(report: Path, table: Path, tool: str, beside: str | None) -> None:
-    from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
-
-    table.write_bytes(printed_tables(report, tool))
-    say(f"wrote {report} and {table}")
-    if beside is None:
-        say(f"look at them beside a recording: stepscope report PATH --kernels {table}")
-    else:
-        _report_on(beside, kernels=str(table))
 
 
 def _program_of(command: Sequence[str], name: str) -> list[str]:

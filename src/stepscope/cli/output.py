@@ -124,14 +124,11 @@ def check_free(output: str | None, *, force: bool) -> None:
     if _is_special(path):
         return
     if path.is_dir():
-        message = f"{path}: is a directory. Name a file in it"
-        raise BadUsage(message)
+        raise BadUsage(f"{path}: is a directory. Name a file in it")
     if path.exists() and not force:
-        message = f"{path}: exists already. Add --force to overwrite it"
-        raise BadUsage(message)
+        raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
     if not path.parent.is_dir():
-        message = f"{path.parent}: there is no such directory. Make it first"
-        raise BadUsage(message)
+        raise BadUsage(f"{path.parent}: there is no such directory. Make it first")
 
 
 def deliver(answer: str | bytes, output: str | None) -> None:
@@ -165,7 +162,9 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        Path(temporary).chmod(0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -175,12 +174,6 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
 def _is_special(path: Path) -> bool:
     """Return whether the path is a terminal, a pipe or the like, not to be replaced."""
     return path.exists() and not path.is_dir() and not path.is_file()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 #: Tables into a pipe or a file may be this wide.
@@ -238,6 +231,25 @@ def draw(lines: Iterable[Line]) -> None:
         )
 
 
+def _make_bar() -> Bar:
+    """Return a bar on standard error that is gone when it stops."""
+    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
+    from rich.progress import (  # noqa: PLC0415 - only when something is drawn
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
 class Progress:
     """Named stages of known number; draws nothing until a second has passed."""
 
@@ -260,22 +272,8 @@ class Progress:
 
     def appear(self) -> None:
         """Draw the bar from now on."""
-        from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-        from rich.progress import (  # noqa: PLC0415 - only when something is drawn
-            BarColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
         with self._lock:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
+            self._bar = _make_bar()
             self._bar.add_task(
                 self._what, total=self._stages, completed=max(self._done, 0)
             )
@@ -316,22 +314,8 @@ def recording_bar(expected_s: float | None) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-    from rich.progress import (  # noqa: PLC0415 - as above
-        BarColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.progress import Progress as Bar  # noqa: PLC0415 - as above
-
     over = threading.Event()
-    with Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
+    with _make_bar() as bar:
         shown = bar.add_task("recording", total=expected_s)
 
         def move() -> None:

@@ -21,7 +21,7 @@ from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
 from stepscope.report.compose import STAGES, compose, explain, judge
-from stepscope.report.outline import as_text
+from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
@@ -45,7 +45,14 @@ def answer(asked: ReportRequest) -> int:
     """Report on one profile, or compare it, and return the exit status."""
     _check(asked)
     check_free(asked.output, force=asked.force)
-    kept_in = _promise_file(asked) if asked.store else None
+    kept_in = None
+    if asked.store:
+        # Only with --store.
+        from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415
+
+        kept_in = promise_file(asked.paths[0])
+        # A damaged file is found before anything is worked out.
+        read_promises(kept_in)
     if asked.explain is not None:
         _explain(asked, asked.explain)
     elif asked.against:
@@ -62,18 +69,6 @@ def answer_difference(asked: DiffRequest) -> int:
     return answer(ReportRequest(paths=paths, against=against, **given))
 
 
-def _promise_file(asked: ReportRequest) -> Path:
-    from stepscope.compare.store import (  # noqa: PLC0415 - only with --store
-        promise_file,
-        read_promises,
-    )
-
-    kept_in = promise_file(asked.paths[0])
-    # A damaged file is found before anything is worked out.
-    read_promises(kept_in)
-    return kept_in
-
-
 def _check(asked: ReportRequest) -> None:
     """Refuse options that do not go together.
 
@@ -83,22 +78,18 @@ def _check(asked: ReportRequest) -> None:
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
-        message = (
+        raise BadUsage(
             "--explain is about one run: leave out --against and --store, or ask for "
             "the explanation by itself"
         )
-        raise BadUsage(message)
     if asked.same_work and not (asked.against or asked.store):
-        message = (
+        raise BadUsage(
             "--same-work says something of two runs: add --against BASE or --store"
         )
-        raise BadUsage(message)
     if asked.kernels is not None and asked.against:
-        message = "--kernels is about one run: leave out --against"
-        raise BadUsage(message)
+        raise BadUsage("--kernels is about one run: leave out --against")
     if asked.synthetic and not asked.against:
-        message = "--synthetic says something of two runs: add --against BASE"
-        raise BadUsage(message)
+        raise BadUsage("--synthetic says something of two runs: add --against BASE")
 
 
 def _report(asked: ReportRequest, kept_in: Path | None) -> None:
@@ -169,9 +160,6 @@ def _explain(asked: ReportRequest, rule: str) -> None:
 
 def _show_outline(outline: Outline, asked: ReportRequest) -> None:
     if asked.form == "markdown":
-        # Only for this form.
-        from stepscope.report.outline import as_markdown  # noqa: PLC0415
-
         deliver(as_markdown.render(outline), asked.output)
     else:
         show(as_text.render(outline, width=text_width()), asked.output)

@@ -62,14 +62,30 @@ def answer(request: RunRequest) -> int:
     Raises:
         BadUsage: Options contradict each other, or cannot be followed.
     """
-    written = _written_options(click.get_current_context())
+    context = click.get_current_context()
+    by_default = click.core.ParameterSource.DEFAULT
+    written = [
+        option.opts[0]
+        for option in context.command.params
+        if isinstance(option, click.Option)
+        and option.name is not None
+        and context.get_parameter_source(option.name) is not by_default
+    ]
     if request.serve is not None:
         return _answer_served(request, request.serve, written)
     if request.open_to is not None:
         raise BadUsage("--open says who may ask a program that listens: add --serve.")
     if request.certificate is not None or request.key is not None:
         raise BadUsage("--certificate and --key encrypt a server: add --serve.")
-    plan = _plan_of(request, written)
+    # A window that nobody bounds holds enough steps and no more.
+    given = msgspec.structs.asdict(request)
+    choices = {name: given[name] for name in RunPlan._fields if name in given}
+    del choices["logdir"]
+    if request.steps is None:
+        choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
+    if not {"--steps", "--record-s"} & set(written):
+        choices["max_events"] = MAX_EVENTS
+    plan = planned(request.logdir, **choices)
     arguments = resolve(request.command)
     say(f"recording into {plan.logdir}, run {plan.run}")
     status = recorded(arguments, plan)
@@ -78,30 +94,6 @@ def answer(request: RunRequest) -> int:
         if not request.no_report and _holds_traces(directory):
             _report_apart(directory)
     return status
-
-
-def _written_options(context: click.Context) -> list[str]:
-    """Return the options that were written, as they are called."""
-    by_default = click.core.ParameterSource.DEFAULT
-    return [
-        option.opts[0]
-        for option in context.command.params
-        if isinstance(option, click.Option)
-        and option.name is not None
-        and context.get_parameter_source(option.name) is not by_default
-    ]
-
-
-def _plan_of(request: RunRequest, written: Sequence[str]) -> RunPlan:
-    """Return the plan; a window that nobody bounds holds enough steps and no more."""
-    given = msgspec.structs.asdict(request)
-    choices = {name: given[name] for name in RunPlan._fields if name in given}
-    del choices["logdir"]
-    if request.steps is None:
-        choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
-    if not {"--steps", "--record-s"} & set(written):
-        choices["max_events"] = MAX_EVENTS
-    return planned(request.logdir, **choices)
 
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
@@ -235,18 +227,6 @@ def _holds_traces(directory: Path) -> bool:
         return False
 
 
-def _is_empty(directory: Path) -> bool:
-    """Return whether a run holds no event."""
-    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
-
-    profile = open_profile(directory)
-    environments = (profile.trace(host).table("environment") for host in profile.hosts)
-    return not any(
-        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
-        for it in environments
-    )
-
-
 def _report_apart(directory: Path) -> None:
     """Report in a process of its own, which may want more memory than there is."""
     if not hasattr(os, "fork"):
@@ -287,8 +267,14 @@ def _report(directory: Path) -> None:
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
     )
+    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
 
-    if _is_empty(directory):
+    profile = open_profile(directory)
+    environments = (profile.trace(host).table("environment") for host in profile.hosts)
+    if not any(
+        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
+        for it in environments
+    ):
         say("the recording holds no event, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):

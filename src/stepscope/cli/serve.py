@@ -20,13 +20,13 @@ from stepscope.remote.addresses import addresses
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.serve.app import App
 from stepscope.serve.built import missing_page_notice
-from stepscope.serve.listening import listen
+from stepscope.serve.listening import make_server
 from stepscope.serve.pages import page_files
 from stepscope.serve.recorder import Capturing
 from stepscope.serve.runs.program_files import ProgramFiles
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
-from stepscope.serve.security import policy_for
+from stepscope.serve.security import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +50,11 @@ def answer(request: ServeRequest) -> int:
         # A table that cannot be read is said here, not run by run in a browser.
         read_kernels(request.kernels)
     program = ProgramFiles(request.source) if request.source else None
-    store = Store(source_of(request.logdir), kernels=request.kernels)
+    store = Store(open_source(request.logdir), kernels=request.kernels)
     captures = _captures(store, request) if request.capture else None
-    server = listen(request.host, request.port, _not_yet)
+    server = make_server(request.host, request.port, _not_yet)
     with server:
-        policy = policy_for(request.host, server.port)
+        policy = make_policy(request.host, server.port)
         server.app = App(
             store,
             page_files(),
@@ -111,7 +111,7 @@ def _captures(store: Store, request: ServeRequest) -> Capturing:
             return failed.outcome
 
     return Capturing(
-        addresses(request.capture), record, lambda: store.listing(now=True)
+        addresses(request.capture), record, lambda: store.current_listing(now=True)
     )
 
 

@@ -70,7 +70,14 @@ def answer(request: ShowRequest) -> int:
     with progress(stages=2) as shown:
         shown.stage("Reading")
         profile = open_profile(*request.paths, kernels=request.kernels)
-        asked, options = profile, _options(request, tool)
+        # A tool that has no numbers of the producer gives its own.
+        known = tool.options.__struct_fields__
+        chosen = dict(request.options)
+        if not tool.compat:
+            chosen.pop(COMPAT, None)
+        if request.form in _EXPORTS:
+            chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
+        asked, options = profile, chosen
         if request.hosts:
             profile = profile.select(request.hosts)
             if _HOSTS in tool.options.__struct_fields__:
@@ -115,37 +122,19 @@ def _checked(request: ShowRequest) -> Tool:
     if request.form not in SHOW_FORMS:
         raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)
     if request.form in _BYTES and request.output is None:
-        message = f"{request.form} is not text for a terminal; add -o FILE"
-        raise BadUsage(message)
+        raise BadUsage(f"{request.form} is not text for a terminal; add -o FILE")
     if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
-        message = f"pprof is a form of model_views; {tool.name} has no such form"
-        raise BadUsage(message)
+        raise BadUsage(f"pprof is a form of model_views; {tool.name} has no such form")
     producer = request.options.get(COMPAT, PRODUCERS[0])
     if producer not in PRODUCERS:
         raise BadUsage.unknown_name("producer", str(producer), PRODUCERS)
     for option in request.options:
         if option not in tool.options.__struct_fields__ and option != COMPAT:
-            message = f"{tool.name} has no option --{option.replace('_', '-')}"
-            raise BadUsage(message)
+            raise BadUsage(f"{tool.name} has no option --{option.replace('_', '-')}")
     if {"op", "scope"} <= request.options.keys():
-        message = "--op and --scope exclude each other; ask for one of them"
-        raise BadUsage(message)
+        raise BadUsage("--op and --scope exclude each other; ask for one of them")
     check_free(request.output, force=request.force)
     return tool
-
-
-def _options(request: ShowRequest, tool: Tool) -> dict[str, object]:
-    """Return the options that the tool has, and ask for all points in an export.
-
-    A tool that has no numbers of the producer gives its own.
-    """
-    known = tool.options.__struct_fields__
-    chosen = dict(request.options)
-    if not tool.compat:
-        chosen.pop(COMPAT, None)
-    if request.form in _EXPORTS:
-        chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
-    return chosen
 
 
 def _written(
@@ -176,17 +165,6 @@ def _written(
     return _on_screen(request, profile, result, title, found)
 
 
-def _of_the_run(profile: ProfileData) -> list[str]:
-    """Return the warnings about the run as a whole, each once."""
-    return list(
-        dict.fromkeys(
-            doubt.message
-            for doubt in doubts(profile)
-            if doubt.scope == "run" and doubt.severity != "info"
-        )
-    )
-
-
 def _on_screen(
     request: ShowRequest,
     profile: ProfileData,
@@ -202,7 +180,13 @@ def _on_screen(
         return text_pod.render(
             result,
             title=title,
-            doubts=_of_the_run(profile),
+            doubts=list(
+                dict.fromkeys(
+                    doubt.message
+                    for doubt in doubts(profile)
+                    if doubt.scope == "run" and doubt.severity != "info"
+                )
+            ),
             others=list(found),
             width=width,
         )

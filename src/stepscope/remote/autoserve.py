@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -131,7 +132,8 @@ class _Listens:
         Args:
             listens_itself: False where only what is forked from this process listens.
         """
-        Arrivals({name: self._listener(name) for name in FRAMEWORKS}).watch()
+        arrived = harmless(self._steps.abandon)(self._arrived)
+        Arrivals({name: partial(arrived, name) for name in FRAMEWORKS}).watch()
         os.register_at_fork(after_in_child=self._forked)
         if listens_itself:
             self._begin_later()
@@ -140,14 +142,6 @@ class _Listens:
         threading.Thread(
             target=self._begin_soon, name="stepscope-serve", daemon=True
         ).start()
-
-    def _listener(self, name: str) -> Callable[[], None]:
-        guarded = harmless(self._steps.abandon)(self._arrived)
-
-        def heard() -> None:
-            guarded(name)
-
-        return heard
 
     def _arrived(self, name: str) -> None:
         from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
@@ -169,7 +163,7 @@ class _Listens:
             if program_is_known():
                 break
             nobody.wait(_AFTER_S)
-        begin = harmless(_nothing)(self._begin)
+        begin = harmless(lambda _reason: None)(self._begin)
         if not at_safe_point(begin, within_s=MAIN_THREAD_S):
             begin()
 
@@ -182,7 +176,10 @@ class _Listens:
         host, port, token, open_to = self._plan
         if port:
             port += int(os.environ.get(_LOCAL_RANK) or 0)
-        certificate = _certificate()
+        certificate = None
+        if files := os.environ.get(CERTIFICATE_VARIABLE):
+            chain, key = (Path(name).read_bytes() for name in files.split("\n"))
+            certificate = key, chain
         try:
             self._server = server.start(
                 port,
@@ -222,18 +219,5 @@ class _Listens:
             self._begin_later()
 
 
-def _certificate() -> tuple[bytes, bytes] | None:
-    """Return the private key and the chain that this process was given."""
-    given = os.environ.get(CERTIFICATE_VARIABLE)
-    if not given:
-        return None
-    chain, key = (Path(name).read_bytes() for name in given.split("\n"))
-    return key, chain
-
-
 def _this() -> str:
     return f"process {os.getpid()} ({program_name()})"
-
-
-def _nothing(_reason: str) -> None:
-    pass

@@ -47,6 +47,7 @@ _BEYOND_S: Final = 60.0
 _GREETINGS: Final = 20
 #: A clock that tells a time after 2199 is none.
 _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
+_CLOCK_DIGITS: Final = len(str(_LAST_CLOCK_NS))
 #: A profile has as many fields as it has planes and warnings.
 _MAX_PROFILE_FIELDS: Final = 1_000_000
 #: Between attempts, longer each time.
@@ -353,11 +354,9 @@ class Caller:
 def _told_ns(data: str) -> int | None:
     """Return the time in the first line of a greeting's answer; None for none."""
     clock = data.partition("\n")[0]
-    if not (clock.isascii() and clock.isdecimal()):
+    if not (clock.isascii() and clock.isdecimal()) or len(clock) > _CLOCK_DIGITS:
         return None
-    if len(clock) > len(str(_LAST_CLOCK_NS)) or int(clock) > _LAST_CLOCK_NS:
-        return None
-    return int(clock)
+    return int(clock) if int(clock) <= _LAST_CLOCK_NS else None
 
 
 def _check(content: bytes | memoryview) -> None:

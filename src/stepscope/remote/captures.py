@@ -171,7 +171,7 @@ class Captures:
         with self._lock:
             self._ends[over] = name
         try:
-            self._await(_delay_s(request.opts.start_timestamp_ns), over, gone)
+            self._await_start(request.opts.start_timestamp_ns, over, gone)
             if gone.is_set() or over.is_set():
                 return b""
             self._check_goes_on()
@@ -279,14 +279,32 @@ class Captures:
         program = sys.argv[0] or sys.executable
         state = "not recording" if current() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
-        lines += [*_steps(), *_memory(), *_devices()]
+        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
+
+        lines += [
+            *(() if flight is None else flight.steps_heard()),
+            *_memory(),
+            *[
+                f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
+                f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
+                for it in Nvml().device_uses()
+            ],
+        ]
         return MonitorResponse(data="\n".join(lines))
 
-    def _await(
-        self, delay_s: float, over: threading.Event, gone: threading.Event
+    def _await_start(
+        self, start_ns: int, over: threading.Event, gone: threading.Event
     ) -> None:
-        """Wait for the beginning: until then others may record."""
-        if not delay_s:
+        """Wait for a time of the clock, 0 for none: until then others may record."""
+        delay_s = (start_ns - time.time_ns()) / _NS_PER_S if start_ns else 0.0
+        if delay_s > _FURTHEST_S:
+            raise RefusedCapture(
+                Refusal.INVALID_ARGUMENT,
+                f"start_timestamp_ns is {delay_s:.0f} s ahead of this host's clock; "
+                f"give at most {_FURTHEST_S:g} s, or compare the clocks.",
+            )
+        if delay_s <= 0:
             return
         if not self._waiting.acquire(blocking=False):
             raise RefusedCapture(
@@ -501,20 +519,6 @@ def _options(asked: ProfileOptions) -> ProfilerOptions:
     return ProfilerOptions(**levels, tensorflow_server=False)
 
 
-def _delay_s(start_ns: int) -> float:
-    """Return how long it is until a time of the clock."""
-    if not start_ns:
-        return 0.0
-    delay = (start_ns - time.time_ns()) / _NS_PER_S
-    if delay > _FURTHEST_S:
-        raise RefusedCapture(
-            Refusal.INVALID_ARGUMENT,
-            f"start_timestamp_ns is {delay:.0f} s ahead of this host's clock; give at "
-            f"most {_FURTHEST_S:g} s, or compare the clocks.",
-        )
-    return max(delay, 0.0)
-
-
 def _wait(
     seconds: float,
     over: threading.Event,
@@ -542,23 +546,6 @@ def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
         yield
     finally:
         remove_listener(heard.begins)
-
-
-def _steps() -> tuple[str, ...]:
-    """Return what the flight recorder has heard of steps, where the program has one."""
-    flight = sys.modules.get("stepscope.capture.flight.recorder")
-    return () if flight is None else flight.steps_heard()
-
-
-def _devices() -> list[str]:
-    """Return how busy NVIDIA's devices are, as their driver says."""
-    from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
-
-    return [
-        f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
-        f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-        for it in Nvml().device_uses()
-    ]
 
 
 def _memory() -> list[str]:

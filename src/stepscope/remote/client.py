@@ -156,7 +156,11 @@ def record(
         _caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
     ]
     try:
-        start_ns = _common_start_ns(callers, delay_ms)
+        slowest = _in_parallel(callers, lambda caller: caller.greet(), None)
+        delay_ns = delay_ms * _NS_PER_MS
+        if len(callers) > 1:
+            delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
+        start_ns = time.time_ns() + delay_ns if delay_ns else 0
         found = _in_parallel(
             callers,
             lambda caller: caller.record(
@@ -223,15 +227,6 @@ def _request(
         session_id=run,
         emit_xspace=True,
     )
-
-
-def _common_start_ns(callers: list[Caller], delay_ms: int) -> int:
-    """Compare clocks; return when all begin, by this machine's; 0 for at once."""
-    slowest = _in_parallel(callers, lambda caller: caller.greet(), None)
-    delay_ns = delay_ms * _NS_PER_MS
-    if len(callers) > 1:
-        delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
-    return time.time_ns() + delay_ns if delay_ns else 0
 
 
 def _in_parallel(

@@ -70,7 +70,8 @@ def note(address: str, token: str | None) -> str | None:
                 untrusted.append(reason)
                 continue
             folder.mkdir(mode=0o700, exist_ok=True)
-            _remove_stale(folder)
+            for path in _files(folder):
+                _read(path)
             _write(folder / f"{os.getpid()}.json", servers)
         except OSError as error:
             failed.append(str(error))
@@ -239,11 +240,6 @@ def _read(path: Path) -> tuple[Listening, ...]:
             path.unlink()
         return ()
     return found
-
-
-def _remove_stale(folder: Path) -> None:
-    for path in _files(folder):
-        _read(path)
 
 
 def _write(path: Path, servers: Mapping[str, str | None]) -> None:

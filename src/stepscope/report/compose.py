@@ -82,6 +82,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
     )
     shown.stage("Findings")
     judged = _judged(profile, signals_of(profile))
+    tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
         profile=describe(profile),
         **{field: found[name] for name, field in REPORTED.items()},
@@ -93,7 +94,14 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         quality=doubts(profile),
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
-        not_understood=_not_understood(profile),
+        not_understood=next(
+            (
+                table
+                for table in tables
+                if isinstance(table, Unavailable) and table.code == "UNKNOWN_DEVICE"
+            ),
+            None,
+        ),
         frameworks=profile.of_run(frameworks_used),
         recorder=recorder_of(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
@@ -154,29 +162,15 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
 
 def _found(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
     """Run every rule; what to do fits what recorded, and the program's framework."""
-    by_nsight = recorder_of(profile) == NSIGHT
+    # What only another recorder could do is left out.
+    others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"
+    findings = (remedied(profile, finding) for finding in evaluate(signals))
     return tuple(
-        _fitted(remedied(profile, one), by_nsight=by_nsight)
-        for one in evaluate(signals)
-    )
-
-
-def _fitted(finding: Finding, *, by_nsight: bool) -> Finding:
-    """Leave out what only another recorder could do."""
-    others: Recorder = "framework" if by_nsight else "nsight"
-    actions = tuple(one for one in finding.actions if one.recorder != others)
-    if len(actions) == len(finding.actions):
-        return finding
-    return msgspec.structs.replace(finding, actions=actions)
-
-
-def _not_understood(profile: ProfileData) -> Unavailable | None:
-    tables = (profile.table(host, "device_activity") for host in profile.hosts)
-    return next(
-        (
-            table
-            for table in tables
-            if isinstance(table, Unavailable) and table.code == "UNKNOWN_DEVICE"
-        ),
-        None,
+        msgspec.structs.replace(
+            finding,
+            actions=tuple(
+                action for action in finding.actions if action.recorder != others
+            ),
+        )
+        for finding in findings
     )

@@ -66,14 +66,17 @@ def flat(frame: pl.DataFrame) -> pl.DataFrame:
     while any(isinstance(dtype, pl.Struct) for dtype in frame.dtypes):
         frame = pl.DataFrame([part for one in frame for part in _widened(one)])
     return frame.with_columns(
-        pl.Series(one.name, [_text(_plain_cell(cell)) for cell in one], pl.String)
+        pl.Series(
+            one.name,
+            [
+                _text(plain(cell.to_list() if isinstance(cell, pl.Series) else cell))
+                for cell in one
+            ],
+            pl.String,
+        )
         for one in frame
         if isinstance(one.dtype, pl.List | pl.Array)
     )
-
-
-def _plain_cell(cell: object) -> Plain:
-    return plain(cell.to_list() if isinstance(cell, pl.Series) else cell)
 
 
 def _widened(series: pl.Series) -> list[pl.Series]:

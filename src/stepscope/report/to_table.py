@@ -58,7 +58,15 @@ def render(
         width: Number of characters in a line.
         hint: How to see more of a row.
     """
-    widened = _worded(flat(frame))
+    flattened = flat(frame)
+    # Words stand in the place of codes; other forms than this one keep the codes.
+    widened = flattened.with_columns(
+        pl.col(name).str.replace_all("_", " ", literal=True)
+        if name == _FLAGS
+        else pl.col(name).replace(CODE_WORDS[name])
+        for name, dtype in flattened.schema.items()
+        if dtype == pl.String and (name == _FLAGS or name in CODE_WORDS)
+    )
     shown = widened.head(MOST_ROWS)
     names = _fitting(shown, width)
     lines = [line(Piece(title, "heading")), line()]
@@ -82,18 +90,6 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
             *wrapped(f"To get it: {why.remedy}", width, indent=2),
             line(Piece(f"  ({why.code})", "dim")),
         ]
-    )
-
-
-def _worded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Put words in the place of codes; other forms than this one keep the codes."""
-    texts = [name for name in frame.columns if frame.schema[name] == pl.String]
-    return frame.with_columns(
-        pl.col(name).str.replace_all("_", " ", literal=True)
-        if name == _FLAGS
-        else pl.col(name).replace(CODE_WORDS[name])
-        for name in texts
-        if name == _FLAGS or name in CODE_WORDS
     )
 
 

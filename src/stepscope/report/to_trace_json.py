@@ -7,7 +7,7 @@ object has the fields of every tool's answer and also `displayTimeUnit` and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: Times are written in µs with as many digits as picoseconds need.
 _PS_PER_US: Final = 1_000_000
 _DIGITS: Final = 6
+#: Kind of a value's number → its type among the 64 bits that hold it.
+_NUMBER_TYPES: Final = {INTEGER: np.int64, UNSIGNED: np.uint64, REAL: np.float64}
 #: Name and category of the arrows.
 _FLOW: Final = '"name":"launch","cat":"launch"'
 
@@ -89,6 +91,20 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     """
     if not len(piece.process):
         return b""
+    spans = pl.DataFrame({"span": np.arange(len(piece.counter), dtype=np.int32)})
+    pairs = pl.DataFrame(
+        {
+            "span": piece.arguments.span,
+            "kind": piece.arguments.kind,
+            "pair": _pairs(piece.arguments),
+        }
+    )
+    if piece.counter.any():
+        numeric = pl.col("kind") != TEXT
+        pairs = pairs.filter(numeric | ~pl.Series(piece.counter[piece.arguments.span]))
+    joined = pairs.group_by("span", maintain_order=True).agg(
+        pl.col("pair").str.join(",")
+    )
     frame = pl.DataFrame(
         {
             "process": piece.process,
@@ -100,7 +116,9 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
             "category": categories.gather(
                 pl.Series(piece.category).replace(-1, None).cast(pl.UInt32)
             ),
-            "args": _arguments(piece.arguments, piece.counter),
+            "args": spans.join(joined, on="span", how="left", maintain_order="left")[
+                "pair"
+            ],
         }
     )
     wanted = frame if piece.kept is None else frame.filter(pl.Series(piece.kept))
@@ -182,58 +200,33 @@ def _flow_lines(
     return joined
 
 
-def _arguments(told: Arguments, counter: NDArray[np.bool_]) -> pl.Series:
-    """Write each span's values as members of an object; null where it has none.
-
-    A counter's sample is drawn from its numbers, so only those are written.
-    """
-    spans = pl.DataFrame({"span": np.arange(len(counter), dtype=np.int32)})
-    pairs = pl.DataFrame({"span": told.span, "kind": told.kind, "pair": _pairs(told)})
-    if counter.any():
-        numeric = pl.col("kind") != TEXT
-        pairs = pairs.filter(numeric | ~pl.Series(counter[told.span]))
-    joined = pairs.group_by("span", maintain_order=True).agg(
-        pl.col("pair").str.join(",")
-    )
-    return spans.join(joined, on="span", how="left", maintain_order="left")["pair"]
-
-
 def _pairs(told: Arguments) -> pl.Series:
     """Write `"key":value` for each value."""
     keys = _escaped(told.keys).gather(told.key)
     value = pl.Series([None] * len(told.key), dtype=pl.String)
-    for kind, text in (
-        (INTEGER, _integers),
-        (UNSIGNED, _unsigned),
-        (REAL, _reals),
-    ):
+    for kind, dtype in _NUMBER_TYPES.items():
         at = np.flatnonzero(told.kind == kind)
         if len(at):
-            value = value.scatter(at, text(told.value[at]))
+            value = value.scatter(at, _number_texts(told.value[at].view(dtype)))
     at = np.flatnonzero(told.kind == TEXT)
     if len(at):
         value = value.scatter(at, _escaped(told.texts).gather(told.value[at]))
     return keys + ":" + value
 
 
-def _integers(values: NDArray[np.int64]) -> pl.Series:
-    """Write integers; as text where readers of JSON would round them."""
-    text = pl.Series(values).cast(pl.String)
-    exact = pl.Series((values <= EXACT_INTEGER) & (values >= -EXACT_INTEGER))
-    return text.zip_with(exact, '"' + text + '"')
+def _number_texts(numbers: NDArray[Any]) -> pl.Series:
+    """Write numbers in digits; between quotation marks where JSON has none such.
 
-
-def _unsigned(values: NDArray[np.int64]) -> pl.Series:
-    numbers = values.view(np.uint64)
+    These are integers that readers would round, NaN and infinity.
+    """
     text = pl.Series(numbers).cast(pl.String)
-    return text.zip_with(pl.Series(numbers <= EXACT_INTEGER), '"' + text + '"')
-
-
-def _reals(values: NDArray[np.int64]) -> pl.Series:
-    """Write the shortest digits that give the number back; NaN and infinity as text."""
-    numbers = values.view(np.float64)
-    text = pl.Series(numbers).cast(pl.String)
-    return text.zip_with(pl.Series(np.isfinite(numbers)), '"' + text + '"')
+    if numbers.dtype.kind == "f":
+        exact = np.isfinite(numbers)
+    else:
+        exact = numbers <= EXACT_INTEGER
+        if numbers.dtype.kind == "i":
+            exact &= numbers >= -EXACT_INTEGER
+    return text.zip_with(pl.Series(exact), '"' + text + '"')
 
 
 def _escaped(texts: Iterable[str | None]) -> pl.Series:

@@ -181,7 +181,7 @@ def test_a_gain_that_may_be_more_says_so() -> None:
     closed = gain(failing(saving_ms=Saving(low=1.0, high=3.0)))
     assert closed is not None
     assert "more" not in closed
-    why = "how fast the step computes then cannot be foretold"
+    why = "how fast the step computes then cannot be predicted"
     more = gain(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
     assert more == f"{closed}, or more: {why}"
     either = gain(failing(saving_ms=Saving(low=0.0, high=3.0, open_above=True)))

@@ -82,7 +82,7 @@ def align(
         steps: Host → number of each step that hosts in lock step share → its start and
             length. The hosts begin such a step less than a step apart.
     """
-    by_host = _times(calls)
+    by_host = _collective_times(calls)
     hosts = sorted(
         starts_unix_ns, key=lambda host: -len(by_host[host]) if host in by_host else 0
     )
@@ -149,7 +149,9 @@ def _through_collectives(
     while nearest and waiting:
         found = {}
         for host in waiting:
-            direct = [(via, _tie(by_host[host], by_host[via])) for via in nearest]
+            direct = [
+                (via, _tie_clocks(by_host[host], by_host[via])) for via in nearest
+            ]
             known = [(tie.samples, via, tie) for via, tie in direct if tie is not None]
             if known:
                 _, via, tie = max(known, key=lambda it: it[0])
@@ -166,7 +168,7 @@ def _through_collectives(
     return ties
 
 
-def _times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def _collective_times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """Return when the first device left and the last came, per host and collective.
 
     The devices of a host share a clock.
@@ -188,7 +190,7 @@ def _times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
-def _tie(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
+def _tie_clocks(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:
     """Return the shift from my clock to the other's; None where they cannot be tied.
 
     The shift is the median difference of the ends. With `came` and `left` of both,

@@ -97,7 +97,6 @@ class RequestWaits(Frozen, frozen=True):
         rows: One row per row of `Requests.rows`: `<bucket>_ps` for each of
             `REQUEST_BUCKETS`, null where it is unknown; the others add up to the
             request's duration exactly.
-        missing: Bucket → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -118,8 +117,8 @@ def request_waits(
     precision: Precision | Unavailable,
 ) -> RequestWaits:
     """Charge every request, thread by thread."""
-    served = _Served.of(requests.rows)
-    tasks = _tasks(
+    served = _Served.group_requests(requests.rows)
+    tasks = _served_tasks(
         trace, events, event_kinds, event_nesting, stats=stats, served=served
     )
     work = _device_work(correlation, precision, served=served, tasks=tasks)
@@ -147,12 +146,12 @@ def request_waits(
             mine = np.flatnonzero(tasks.code == number + 1)
             handed, start = tasks.handed_ps[mine], tasks.start_ps[mine]
             sets |= {
-                "other_threads": served.clipped(
+                "other_threads": served.clip_to_requests(
                     number, handed, start, tasks.end_ps[mine]
                 ),
-                "thread_queue": served.clipped(number, handed, handed, start),
+                "thread_queue": served.clip_to_requests(number, handed, handed, start),
             }
-        _charge(times, sets, served, number, skipped=missing.keys())
+        _charge_requests(times, sets, served, number, skipped=missing.keys())
     return RequestWaits(
         pl.DataFrame(
             [
@@ -172,12 +171,7 @@ class _Served(Frozen, frozen=True):
     """Requests by row, and the threads that served them.
 
     Attributes:
-        tracks: int32; rows of tracks, ascending.
-        event: int32 by request; row of events.
         thread: intp by request; place in `tracks`.
-        start_ps: int64 by request.
-        end_ps: int64 by request.
-        rows: For each thread, its requests by start.
     """
 
     tracks: NDArray[np.int32]
@@ -188,7 +182,7 @@ class _Served(Frozen, frozen=True):
     rows: tuple[NDArray[np.intp], ...]
 
     @classmethod
-    def of(cls, rows: pl.DataFrame) -> _Served:
+    def group_requests(cls, rows: pl.DataFrame) -> _Served:
         """Requests of one thread do not overlap, so their starts order them."""
         start_ps = ints(rows, "start_ps")
         distinct, thread = np.unique(handles(rows, "track"), return_inverse=True)
@@ -203,7 +197,7 @@ class _Served(Frozen, frozen=True):
             tuple(np.split(order, edges)),
         )
 
-    def clipped(
+    def clip_to_requests(
         self,
         number: int,
         at_ps: NDArray[np.int64],
@@ -228,7 +222,7 @@ class _Served(Frozen, frozen=True):
         return Spans.from_events(starts, ends - starts)
 
 
-def _tasks(
+def _served_tasks(
     trace: TraceData,
     events: pl.DataFrame,
     kinds: EventKinds,
@@ -257,7 +251,6 @@ def _own_work(
     code: NDArray[np.uint8],
     served: _Served,
 ) -> dict[int, dict[str, Spans]]:
-    """Return the row of tracks → bucket → when that thread itself was in it."""
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     mine = np.zeros(len(code), np.uint8)
     for track in served.tracks.tolist():
@@ -283,7 +276,7 @@ def _device_work(
         return correlation
     if isinstance(precision, Unavailable):
         return precision
-    called_ps, thread = _callers(correlation.launches, served, tasks)
+    called_ps, thread = _served_threads(correlation.launches, served, tasks)
     launch = correlation.launch_of_activity
     rows = np.flatnonzero(launch >= 0)
     rows = rows[thread[launch[rows]] >= 0]
@@ -300,12 +293,14 @@ def _device_work(
         for at, name in enumerate(BUSY_OWNERS):
             some = mine[place[mine] == at]
             begins, called = start[some], called_ps[launch[some]]
-            sets[name] = served.clipped(number, called, begins, begins + dur[some])
+            sets[name] = served.clip_to_requests(
+                number, called, begins, begins + dur[some]
+            )
         found.append(sets)
     return found
 
 
-def _callers(
+def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return when each launch was called, and the thread it served, -1 for none."""
@@ -328,7 +323,7 @@ def _callers(
     return at_ps, thread
 
 
-def _charge(
+def _charge_requests(
     columns: Mapping[str, NDArray[np.int64]],
     sets: Mapping[str, Spans],
     served: _Served,

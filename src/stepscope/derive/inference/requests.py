@@ -24,8 +24,8 @@ from stepscope.derive.host.values import (
 )
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -82,25 +82,11 @@ _NO_REQUEST: Final = (
     | EventFlag.END_THUNK
 )
 
-_NONE: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No event is a request: none carries a request id or a batch size, and no "
-    "serving library was at work.",
-    remedy="Put an annotation around each request, with its id and size: "
-    "`Trace('serve_request', request_id=i, batch_size=n)`.",
-)
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="The file holds events without names, so no request can be recognised.",
-    remedy=Remedy.COPY_AGAIN,
-)
-
 
 class Requests(Frozen, frozen=True):
     """The requests of one host; those on one thread do not overlap.
 
     Attributes:
-        rows: Columns `REQUEST_ROWS`.
         without_values: Why ids and sizes could not be read, nor the requests that only
             these show; None where they could.
     """
@@ -127,19 +113,19 @@ def requests(
             training.
     """
     if not event_types["known"].any():
-        return _NAMELESS
+        return WHY["nameless_requests"]
     marked = not isinstance(steps, Unavailable) and steps.source == "marker"
     scene = _Scene(trace, tracks, events, event_kinds)
-    found = [scene.calls(event_types["name"], marked=marked)]
+    found = [scene.library_calls(event_types["name"], marked=marked)]
     values = None
     if not isinstance(stats, Unavailable):
-        values = scene.values(stats, type_stats)
-        found += [scene.announced(values, marked=marked)]
+        values = scene.request_values(stats, type_stats)
+        found += [scene.announced_requests(values, marked=marked)]
     rows = np.unique(np.concatenate(found))
     if not len(rows):
-        return stats if isinstance(stats, Unavailable) else _NONE
+        return stats if isinstance(stats, Unavailable) else WHY["no_requests"]
     return Requests(
-        scene.outermost(rows, event_types["name"], values),
+        scene.outermost_requests(rows, event_types["name"], values),
         without_values=stats if isinstance(stats, Unavailable) else None,
     )
 
@@ -152,7 +138,7 @@ class _Scene(Frozen, frozen=True):
     events: pl.DataFrame
     kinds: EventKinds
 
-    def calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
+    def library_calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
         """Calls of the outermost serving library that was at work."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
@@ -163,7 +149,7 @@ class _Scene(Frozen, frozen=True):
                 return rows
         return np.empty(0, np.int64)
 
-    def values(
+    def request_values(
         self, stats: pl.DataFrame, type_stats: pl.DataFrame | Unavailable
     ) -> Mapping[StatKey, StatRows]:
         """Return the few values that mark requests, by name; owners ascend."""
@@ -174,13 +160,13 @@ class _Scene(Frozen, frozen=True):
         add_shared_values(found, strings, self.tracks, self.events, type_stats)
         return found
 
-    def announced(
+    def announced_requests(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
     ) -> NDArray[np.int64]:
         """Return events that the program itself announced as requests."""
         level_of, level = int_values(values[_ROOT])
         named = np.union1d(values[_ID].owner, level_of[level == _REQUEST_ROOT])
-        found = self._requests(named, self.kinds.has(_NO_REQUEST))
+        found = self._host_requests(named, self.kinds.has(_NO_REQUEST))
         if marked:
             return found
         # A step or an op may state its batch size too.
@@ -188,10 +174,10 @@ class _Scene(Frozen, frozen=True):
         others = np.union1d(values[_STEP].owner, level_of[level >= 1])
         sized = np.unique(sized[~np.isin(sized, others)])
         is_op = self.kinds.category != OpCategory.UNKNOWN
-        more = self._requests(sized, is_op | self.kinds.has(_NO_REQUEST))
+        more = self._host_requests(sized, is_op | self.kinds.has(_NO_REQUEST))
         return np.union1d(found, more)
 
-    def _requests(
+    def _host_requests(
         self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         on_host = absent(self.tracks["device"])
@@ -200,7 +186,7 @@ class _Scene(Frozen, frozen=True):
             np.int64
         )
 
-    def outermost(
+    def outermost_requests(
         self,
         rows: NDArray[np.int64],
         names: pl.Series,
@@ -219,13 +205,13 @@ class _Scene(Frozen, frozen=True):
                 "name": names.gather(handles(self.events, "type")[rows]),
                 "start_ps": start_ps[outer],
                 "dur_ps": dur_ps[outer],
-                "request_id": self.ids(rows, values),
-                "batch_size": self.sizes(rows, values),
+                "request_id": self.request_ids(rows, values),
+                "batch_size": self.batch_sizes(rows, values),
             },
             schema=REQUEST_ROWS,
         ).sort("start_ps", "event")
 
-    def ids(
+    def request_ids(
         self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """Return the id of each request as text; null where it has none."""
@@ -241,7 +227,7 @@ class _Scene(Frozen, frozen=True):
         words = pl.Series(texts, dtype=pl.String).gather(at)
         return words.zip_with(pl.Series(spelled), numbers)
 
-    def sizes(
+    def batch_sizes(
         self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """Return the batch size of each request; null where it is not recorded."""

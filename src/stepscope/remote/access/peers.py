@@ -60,7 +60,15 @@ class WorkerSessions:
                 written where the client wants them, the request makes no sense, or
                 such a recording is under way.
         """
-        hosts = self._hosts(request.hosts)
+        hosts = tuple(dict.fromkeys(request.hosts))
+        if not hosts or not self._allowed.issuperset(hosts):
+            raise RefusedCapture(
+                Refusal.PERMISSION_DENIED,
+                "a host of the request is none that this server calls: itself, and "
+                "those that its program named (ss.server.start(peers=[…])). Name "
+                "them there, or give all addresses to the client "
+                "(stepscope capture A B …).",
+            )
         place = self._place(request)
         duration_ms, _ = checked(request.request)
         if not duration_ms:
@@ -88,18 +96,6 @@ class WorkerSessions:
         return NewProfileSessionResponse(
             error_message=outcome.problems(), empty_trace=not outcome.hosts
         )
-
-    def _hosts(self, given: tuple[str, ...]) -> tuple[str, ...]:
-        hosts = tuple(dict.fromkeys(given))
-        if not hosts or not self._allowed.issuperset(hosts):
-            raise RefusedCapture(
-                Refusal.PERMISSION_DENIED,
-                "a host of the request is none that this server calls: itself, and "
-                "those that its program named (ss.server.start(peers=[…])). Name "
-                "them there, or give all addresses to the client "
-                "(stepscope capture A B …).",
-            )
-        return hosts
 
     def _place(self, request: NewProfileSessionRequest) -> Destination:
         asked = request.request

@@ -58,15 +58,17 @@ def render_page(outline: Outline, *, width: int) -> str:
 def _lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one for each part
     match part:
         case parts.Labelled():
-            return _labelled(part, width)
+            label = Piece(f"    {'' if part.again else part.label:7}", "dim")
+            if part.shortened:
+                return [line(label, cut(part.text, width - _LABEL_WIDTH))]
+            first, *others = wrapped(part.text, width, indent=_LABEL_WIDTH)
+            return [line(label, first[1]), *others]
         case parts.Bullets():
             return _bullets(part, width)
-        case parts.Items():
-            return _items(part, width)
+        case parts.Items() | parts.Bars():
+            return _lines_with_details(part, width)
         case parts.Table():
             return _table(part, width)
-        case parts.Bars():
-            return _bars(part, width)
         case parts.Heading():
             title: Role = "title" if part.level == 1 else "heading"
             return wrapped(part.text, width, indent=0, role=title)
@@ -76,6 +78,22 @@ def _lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one for eac
             return wrapped(part.text, width, indent=part.indent, role=part.role)
         case _:
             return [_line(part, width)]
+
+
+def _lines_with_details(part: parts.Items | parts.Bars, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for item in part.items if isinstance(part, parts.Items) else part.bars:
+        if isinstance(item, parts.Item):
+            first, *others = wrapped(item.text, width, indent=4)
+            mark = Piece(item.mark, item.role)
+            lines += [line("  ", mark, " ", *first[1:]), *others]
+        else:
+            room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
+            numbers = f"{item.time:>11}{percent(item.percent):>9}  "
+            drawn = Piece(bar(item.percent / 100, room), "bar")
+            lines.append(line(f"  {item.name:<{_NAME_WIDTH}}{numbers}", drawn))
+        lines += [row for below in item.below for row in _lines(below, width)]
+    return lines
 
 
 def _line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
@@ -91,20 +109,17 @@ def _line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
         case parts.More():
             return more(part.command)
         case parts.Series():
-            return _series(part, width)
+            room = width - 4 - len(part.label)
+            if len(part.values) > room:
+                room -= _NOTE_WIDTH
+            drawn, per_mark = sparkline(part.values, room)
+            note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
+            return line(f"  {part.label}", Piece(drawn, "bar"), Piece(note, "dim"))
         case parts.Check():
             mark = Piece(part.mark, part.role)
             return line("    ", mark, Piece(f"  {part.finding}", "dim"))
         case _:
             return line()
-
-
-def _labelled(part: parts.Labelled, width: int) -> list[Line]:
-    label = Piece(f"    {'' if part.again else part.label:7}", "dim")
-    if part.shortened:
-        return [line(label, cut(part.text, width - _LABEL_WIDTH))]
-    first, *others = wrapped(part.text, width, indent=_LABEL_WIDTH)
-    return [line(label, first[1]), *others]
 
 
 def _bullets(part: parts.Bullets, width: int) -> list[Line]:
@@ -114,35 +129,6 @@ def _bullets(part: parts.Bullets, width: int) -> list[Line]:
         mark = number if part.numbered else "•"
         lines += [line(f"  {mark} ", first[1]), *others]
     return lines
-
-
-def _items(part: parts.Items, width: int) -> list[Line]:
-    lines: list[Line] = []
-    for item in part.items:
-        first, *others = wrapped(item.text, width, indent=4)
-        lines += [line("  ", Piece(item.mark, item.role), " ", *first[1:]), *others]
-        lines += [one for below in item.below for one in _lines(below, width)]
-    return lines
-
-
-def _bars(part: parts.Bars, width: int) -> list[Line]:
-    room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
-    lines: list[Line] = []
-    for one in part.bars:
-        name = f"  {one.name:<{_NAME_WIDTH}}"
-        numbers = f"{one.time:>11}{percent(one.percent):>9}  "
-        lines.append(line(name + numbers, Piece(bar(one.percent / 100, room), "bar")))
-        lines += [piece for below in one.below for piece in _lines(below, width)]
-    return lines
-
-
-def _series(part: parts.Series, width: int) -> Line:
-    room = width - 4 - len(part.label)
-    if len(part.values) > room:
-        room -= _NOTE_WIDTH
-    drawn, per_mark = sparkline(part.values, room)
-    note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
-    return line(f"  {part.label}", Piece(drawn, "bar"), Piece(note, "dim"))
 
 
 def _table(part: parts.Table, width: int) -> list[Line]:

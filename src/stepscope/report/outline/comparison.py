@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.compare.changes import Change
-    from stepscope.compare.comparison import Comparison, FindingChange
-    from stepscope.compare.parity import Check, Parity
+    from stepscope.compare.comparison import Comparison
+    from stepscope.compare.parity import Check
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
 
@@ -46,6 +46,10 @@ _EVIDENCE: Final = {
 }
 #: From here on a factor reads better than percents.
 _MANY_PERCENT: Final = 200.0
+_VOUCHED: Final = (
+    "The recordings do not prove that the work is the same; it was stated "
+    "(--same-work)."
+)
 _STATES: Final = {"same": "same", "differs": "differs", "unknown": "not known"}
 #: A share that reads as 100 %.
 _ALL: Final = 0.995
@@ -110,14 +114,20 @@ def explaining(found: Comparison) -> tuple[str, ...]:
         ("kernels", kernels),
     ):
         least = LEAST_SHARE * time.base_ms
-        kinds = list(_kinds([it for it in changes if abs(it.change_ms) >= least]))
+        kinds = []
+        for kind, words in _BECAME.items():
+            sizes_ms = [
+                change.change_ms
+                for change in changes
+                if change.kind == kind and abs(change.change_ms) >= least
+            ]
+            if sizes_ms:
+                size = change_words(sum(sizes_ms))
+                kinds.append(f"{len(sizes_ms):,} {words} ({size})")
         if kinds:
             told.append(f"Of {what}, {listed(kinds)} a {found.per}.")
     if found.parity.vouched:
-        told.append(
-            "The recordings do not prove that the work is the same; it was stated "
-            "(--same-work)."
-        )
+        told.append(_VOUCHED)
     return tuple(told)
 
 
@@ -133,13 +143,6 @@ def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
         ]
         if named:
             yield f"{lead} {listed(named[:_MOST_OWNERS])}."
-
-
-def _kinds(changes: Sequence[Change]) -> Iterator[str]:
-    for kind, words in _BECAME.items():
-        mine = [one.change_ms for one in changes if one.kind == kind]
-        if mine:
-            yield f"{len(mine):,} {words} ({change_words(sum(mine))})"
 
 
 def check_words(one: Check) -> str:
@@ -179,21 +182,46 @@ _KINDS: Final = {
 
 def comparison_outline(found: Comparison) -> Outline:
     """Write parity first, then the verdict, then what changed."""
-    return (
-        Heading(f"{found.new.run} against {found.base.run}", 1),
-        Paragraph(verdict(found), strong=True),
-        *_synthetic(found.synthetic_input),
-        *_runs(found),
-        Heading("Is it the same work?"),
-        *_parity(found.parity),
-        *_explaining(found),
-        *_breakdown(found),
-        *_owners(found),
-        *_table(found, "ops", "What ops gained or lost", "op"),
-        *_table(found, "kernels", "What kernels gained or lost", "kernel"),
-        *_findings(found.findings),
-        *_promises(found),
-    )
+    return tuple(_comparison_parts(found))
+
+
+def _comparison_parts(found: Comparison) -> Iterator[Part]:
+    parity = found.parity
+    yield Heading(f"{found.new.run} against {found.base.run}", 1)
+    yield Paragraph(verdict(found), strong=True)
+    yield from _synthetic(found.synthetic_input)
+    yield from _runs(found)
+    yield Heading("Is it the same work?")
+    yield Bullets(tuple(check_words(check) for check in parity.checks))
+    if parity.unavailable is not None:
+        yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
+    elif parity.vouched:
+        yield Paragraph(_VOUCHED)
+    if sentences := explaining(found):
+        yield Heading("What explains the change")
+        yield Bullets(sentences)
+    yield from _breakdown(found)
+    yield from _owners(found)
+    yield from _table(found, "ops", "What ops gained or lost", "op")
+    yield from _table(found, "kernels", "What kernels gained or lost", "kernel")
+    if found.findings:
+        rows = tuple(
+            (
+                f"{change.id}: {change.title}",
+                _KINDS[change.change],
+                _time(change.base_ms),
+                _time(change.new_ms),
+            )
+            for change in found.findings
+        )
+        yield Heading("Findings")
+        header = ("finding", "", "a step, base", "a step, new")
+        yield Table(header, rows, frozenset({1}))
+    if found.promises:
+        yield Heading("Was it worth what was promised?")
+        # Why nothing can be said of any of them is said above.
+        lines = promise_lines(found.promises, found.per, reasons=parity.comparable)
+        yield Bullets(tuple(lines))
 
 
 def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
@@ -240,23 +268,6 @@ def _time(value: float | None) -> str:
     if value is None:
         return "–"
     return ms(value) if value else "0 ms"
-
-
-def _parity(parity: Parity) -> Iterator[Part]:
-    yield Bullets(tuple(check_words(one) for one in parity.checks))
-    if parity.unavailable is not None:
-        yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
-    elif parity.vouched:
-        yield Paragraph(
-            "The recordings do not prove that the work is the same; it was stated "
-            "(--same-work)."
-        )
-
-
-def _explaining(found: Comparison) -> Iterator[Part]:
-    if sentences := explaining(found):
-        yield Heading("What explains the change")
-        yield Bullets(sentences)
 
 
 def _breakdown(found: Comparison) -> Iterator[Part]:
@@ -342,28 +353,3 @@ def _change_row(one: Change, what: str) -> tuple[str, ...]:
     if what != "kernel":
         return row
     return (*row, f"{one.base_runs or 0:.4g} → {one.new_runs or 0:.4g}")
-
-
-def _findings(changes: Sequence[FindingChange]) -> Iterator[Part]:
-    if not changes:
-        return
-    yield Heading("Findings")
-    rows = tuple(
-        (
-            f"{one.id}: {one.title}",
-            _KINDS[one.change],
-            _time(one.base_ms),
-            _time(one.new_ms),
-        )
-        for one in changes
-    )
-    yield Table(("finding", "", "a step, base", "a step, new"), rows, frozenset({1}))
-
-
-def _promises(found: Comparison) -> Iterator[Part]:
-    if not found.promises:
-        return
-    yield Heading("Was it worth what was promised?")
-    # Why nothing can be said of any of them stands above.
-    lines = promise_lines(found.promises, found.per, reasons=found.parity.comparable)
-    yield Bullets(tuple(lines))

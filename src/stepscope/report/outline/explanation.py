@@ -42,6 +42,7 @@ _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
 #: Kernels of C++ templates have names of any length.
 _LONGEST: Final = 60
+_NAMELESS: Final = "without a name"
 _FLAGS: Final = {
     "unrecorded": "lack records of what ran in them, or of what their calls put on the "
     "device",
@@ -53,19 +54,24 @@ _FLAGS: Final = {
 
 def explanation_outline(found: Explanation) -> Outline:
     """Write verdict, numbers and evidence, then what was left out, then the rule."""
+    return tuple(_explanation_parts(found))
+
+
+def _explanation_parts(found: Explanation) -> Iterator[Part]:
     finding = found.finding
-    return (
-        Heading(f"{finding.id} · {found.run}", 1),
-        Paragraph(headline(finding), strong=True),
-        *_verdict(found),
-        *_numbers(finding),
-        *(part for one in found.signals for part in _signal(one)),
-        *_evidence(finding),
-        *_path(found),
-        *_left_out(found),
-        Heading("The rule"),
-        *(definition_of(finding.id) or (Paragraph(found.about),)),
-    )
+    yield Heading(f"{finding.id} · {found.run}", 1)
+    yield Paragraph(headline(finding), strong=True)
+    yield from _verdict(found)
+    if rows := numbers(finding):
+        yield Heading("The numbers of the finding")
+        yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
+    for one in found.signals:
+        yield from _signal(one)
+    yield from _evidence(finding)
+    yield from _path(found)
+    yield from _left_out(found)
+    yield Heading("The rule")
+    yield from definition_of(finding.id) or (Paragraph(found.about),)
 
 
 def _verdict(found: Explanation) -> Iterator[Part]:
@@ -111,13 +117,6 @@ def _promised(finding: Finding) -> str | None:
     error = saving.identity_error_percent
     missed = "" if error is None else f"; unchanged it misses the step by {error:.1f} %"
     return f"{text} ({basis}{missed})"
-
-
-def _numbers(finding: Finding) -> Iterator[Part]:
-    rows = numbers(finding)
-    if rows:
-        yield Heading("The numbers of the finding")
-        yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
 
 
 def _signal(one: SignalNumbers) -> Iterator[Part]:
@@ -188,7 +187,11 @@ def _path(found: Explanation) -> Iterator[Part]:
     ):
         rows = tuple(
             (
-                _path_name(what, one.name),
+                _NAMELESS
+                if one.name is None
+                else OWNER_WORDS.get(one.name, one.name)
+                if what == "owner"
+                else one.name,
                 number_words(one.ms, "ms"),
                 number_words(one.percent, "percent"),
             )
@@ -196,12 +199,6 @@ def _path(found: Explanation) -> Iterator[Part]:
             if one.percent >= _LEAST_ON_PATH
         )
         yield Table((what, "of a step", "share"), rows)
-
-
-def _path_name(what: str, name: str | None) -> str:
-    if name is None:
-        return "without a name"
-    return OWNER_WORDS.get(name, name) if what == "owner" else name
 
 
 def _left_out(found: Explanation) -> Iterator[Part]:

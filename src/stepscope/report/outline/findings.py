@@ -33,7 +33,7 @@ from stepscope.report.words.names import listed, sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.finding import Action, Finding, Status
+    from stepscope.advice.finding import Finding, Status
     from stepscope.report.document import Document
     from stepscope.report.envelope import Doubt
     from stepscope.report.outline.parts import Part
@@ -118,26 +118,32 @@ def _failing(
     for at, evidence in enumerate(finding.evidence):
         yield Labelled("see", evidence_words(evidence), again=at > 0, shortened=True)
     for at, action in enumerate(fitting_actions(finding, document.frameworks)):
-        yield from _action(action, again=at > 0)
+        who = "" if action.framework == "any" else f" ({action.framework})"
+        yield Labelled("do", f"{action.text}{who}", again=at > 0)
+        for text in (action.code, action.env):
+            if text is not None:
+                yield Code(text, indent=13)
     if finding.refute:
         yield Labelled("doubt", finding.refute)
-
-
-def _action(action: Action, *, again: bool) -> Iterator[Labelled | Code]:
-    who = "" if action.framework == "any" else f" ({action.framework})"
-    yield Labelled("do", f"{action.text}{who}", again=again)
-    for text in (action.code, action.env):
-        if text is not None:
-            yield Code(text, indent=13)
 
 
 def unseen(document: Document) -> Iterator[Part]:
     """Write what might change the diagnosis, one remedy a point; count the rest."""
     doubts = (*document.quality, *doubts_of(document.overview))
     # Errors lead the page.
-    grave = _by_message([one for one in doubts if one.severity == "warning"])
+    # Several hosts may have the same doubt.
+    alike: dict[tuple[str, str | None], list[Doubt]] = defaultdict(list)
+    for doubt in doubts:
+        if doubt.severity == "warning":
+            alike[doubt.message, doubt.remedy].append(doubt)
+    grave = list(alike.values())
     unsure = [one for one in document.findings if one.status == "cannot_tell"]
-    by_remedy = _by_remedy(document, unsure)
+    checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for finding in unsure:
+        why = finding.unavailable
+        if why is not None and _matters(finding, why, document):
+            checks[sentence(why.remedy)][sentence(why.reason)].append(finding.id)
+    by_remedy = sorted(checks.items(), key=lambda it: _rank(it[1], document))
     # Doubts leave room for one remedy.
     doubted = grave[: _MOST - (1 if by_remedy else 0)]
     shown = by_remedy[: _MOST - len(doubted)]
@@ -156,19 +162,18 @@ def unseen(document: Document) -> Iterator[Part]:
     remarks = len(doubts) - sum(map(len, doubted))
     left = _counted(
         checks=sum(one.id not in told for one in unsure),
-        reasons=len(_reasons(document) - said),
+        reasons=len(
+            {
+                one.reason
+                for result in document.tools.values()
+                for one in getattr(result, "missing", ())
+            }
+            - said
+        ),
         remarks=remarks - sum(one.severity == "error" for one in doubts),
     )
     if left:
         yield Paragraph(left, role="dim")
-
-
-def _by_message(doubts: Sequence[Doubt]) -> list[list[Doubt]]:
-    """Return the doubts, those of several hosts about the same together."""
-    found: dict[tuple[str, str | None], list[Doubt]] = {}
-    for one in doubts:
-        found.setdefault((one.message, one.remedy), []).append(one)
-    return list(found.values())
 
 
 def _doubt(same: Sequence[Doubt], document: Document) -> str:
@@ -181,21 +186,6 @@ def _doubt(same: Sequence[Doubt], document: Document) -> str:
         host = f"{listed(named) if few else f'{len(named)} hosts'}: "
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
     return f"{host}{sentence(doubt.message)}{remedy}"
-
-
-def _by_remedy(
-    document: Document, unsure: Sequence[Finding]
-) -> list[tuple[str, dict[str, list[str]]]]:
-    """Return remedy → reason → what it leaves unknown, what decides most checks first.
-
-    Checks come in the order of the guides.
-    """
-    checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for finding in unsure:
-        why = finding.unavailable
-        if why is not None and _matters(finding, why, document):
-            checks[sentence(why.remedy)][sentence(why.reason)].append(finding.id)
-    return sorted(checks.items(), key=lambda it: _rank(it[1], document))
 
 
 def _rank(reasons: dict[str, list[str]], document: Document) -> tuple[bool, int]:
@@ -239,15 +229,7 @@ def _point(reasons: dict[str, list[str]], remedy: str) -> str:
     return f"{told} ({listed(names)})"
 
 
-def _reasons(document: Document) -> set[str]:
-    return {
-        one.reason
-        for result in document.tools.values()
-        for one in getattr(result, "missing", ())
-    }
-
-
-def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
+def _counted(*, checks: int, reasons: int, remarks: int) -> str:
     told = [
         f"{number} {what}{'' if number == 1 else 's'} {which}"
         for number, what, which in (
@@ -257,9 +239,8 @@ def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
         )
         if number
     ]
-    if not told:
-        return None
-    return (
+    rest = (
         f"Left out here: {listed(told)}. --format json has them; stepscope doctor PATH "
         "says what was recorded, table by table."
     )
+    return rest if told else ""

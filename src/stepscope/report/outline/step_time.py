@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
     from stepscope.analysis.overview_page.page import HostSummary, StepDetection
-    from stepscope.analysis.steps.summary import Step, StepSummary
+    from stepscope.analysis.steps.summary import StepSummary
     from stepscope.report.document import Document
     from stepscope.report.outline.parts import Part
     from stepscope.report.page import Role
@@ -87,7 +87,8 @@ def where_time_went(document: Document) -> Iterator[Part]:
     if overview.breakdown_ms:
         yield _basis(overview, overview.step_detection)
         of = "time of a step" if overview.window == "steps" else "recorded time"
-        yield from _bars(overview, of, account=_only_device(overview.account))
+        one = len({(entry.host, entry.device) for entry in overview.account}) == 1
+        yield from _bars(overview, of, account=overview.account if one else ())
         yield from _not_looked_at(document, overview)
         yield from _unexplained(document, overview)
         return
@@ -129,21 +130,15 @@ def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
     return notes
 
 
-def _only_device(account: Sequence[AccountEntry]) -> Sequence[AccountEntry]:
-    """Return the account of the one device or host that there is; of several, nothing.
-
-    The shares of the page are then means, of which no part has a name.
-    """
-    one = len({(entry.host, entry.device) for entry in account}) == 1
-    return account if one else ()
-
-
 def _bars(
     summary: Summary, of: str, *, account: Sequence[AccountEntry] = ()
 ) -> Iterator[Part]:
     bars = []
     nothing = []
     whole = sum(summary.breakdown_ms.values())
+    input_percent = summary.breakdown_percent.get("input") or 0.0
+    # What is judged as input though no category says so.
+    silent = (summary.input_percent or 0.0) - input_percent
     for name, title in CATEGORY_NAMES.items():
         time = summary.breakdown_ms.get(name)
         share = summary.breakdown_percent.get(name)
@@ -152,30 +147,23 @@ def _bars(
         if not time:
             nothing.append(title)
             continue
-        below = (
+        below: tuple[Paragraph | Excerpt, ...] = (
             *_details(summary, name, time),
             *_named(name, account, whole),
-            *(_before_copies(summary) if name == "other" else ()),
         )
+        if name == "other" and silent >= _SMALLEST_WRITTEN_PERCENT:
+            before_copies = Paragraph(
+                f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
+                "says what it is spent on: the checks count it as input.",
+                role="dim",
+                indent=4,
+            )
+            below = (*below, before_copies)
         bars.append(Bar(title, ms(time), share, below))
     if bars:
         yield Bars(tuple(bars), of)
     if nothing:
         yield Paragraph(f"Looked at, and none: {'; '.join(nothing)}.", role="dim")
-
-
-def _before_copies(summary: Summary) -> Iterator[Paragraph]:
-    """Say how much of the rest is judged as input though no category says so."""
-    silent = (summary.input_percent or 0.0) - (
-        summary.breakdown_percent.get("input") or 0.0
-    )
-    if silent >= _SMALLEST_WRITTEN_PERCENT:
-        yield Paragraph(
-            f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
-            "says what it is spent on: the checks count it as input.",
-            role="dim",
-            indent=4,
-        )
 
 
 def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
@@ -219,17 +207,15 @@ def _named(
 
 
 def _part_words(part: AccountPart) -> str:
-    where = "" if part.file is None else f" ({_place(part.file, part.line)})"
+    where = ""
+    if part.file is not None:
+        file = part.file.replace("\\", "/").rpartition("/")[2]
+        where = f" ({file})" if part.line is None else f" ({file}:{part.line})"
     if part.detail in PART_WORDS:
         return f"{PART_WORDS[part.detail]} {part.name}"
     detail = "" if part.detail is None else f", most of it in {part.detail}"
     name = "top level" if part.name == MODULE else plain_name(part.name or "")
     return f"{name}{where}{detail}"
-
-
-def _place(path: str, line: int | None) -> str:
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return name if line is None else f"{name}:{line}"
 
 
 def _not_looked_at(
@@ -245,20 +231,14 @@ def _not_looked_at(
             why.setdefault(key, []).append(name)
     for missing, names in why.items():
         text = f"Not looked at: {_titles(names)}. {missing.reason}"
-        text += _at_most(document, names)
+        found = document.input_pipeline
+        if names == ["input"] and not isinstance(found, Unavailable):
+            most = found.input_at_most_percent
+            text += "" if most is None else f" It is at most {percent(most)}."
         # What a program without a framework does on a device no tracer shows.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
-
-
-def _at_most(document: Document, categories: Sequence[str]) -> str:
-    """Write how much input may be where nothing shows how much it is."""
-    found = document.input_pipeline
-    if categories != ["input"] or isinstance(found, Unavailable):
-        return ""
-    most = found.input_at_most_percent
-    return "" if most is None else f" It is at most {percent(most)}."
 
 
 def _titles(categories: Sequence[str]) -> str:
@@ -314,7 +294,14 @@ def steps(document: Document) -> Iterator[Part]:
         return
     found = overview.step_detection
     if found.source is None:
-        yield from _no_steps(document, overview)
+        why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
+        yield Paragraph("None." if why is None else f"None. {why.reason}")
+        if why is not None and document.recorder == NSIGHT:
+            yield Paragraph(why.remedy)
+        else:
+            yield Paragraph(Remedy.MARK_EACH_STEP)
+            commands = Remedy.MARK_EACH_STEP.commands_for(document.frameworks)
+            yield from map(Code, commands)
         return
     source = SOURCE_WORDS.get(found.source, found.source)
     yield Paragraph(
@@ -326,17 +313,17 @@ def steps(document: Document) -> Iterator[Part]:
         mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
         if len(mine) >= _LEAST_DRAWN:
             yield Series(f"{host}: " if several else "", mine)
-    yield from _flagged(overview.steps)
-
-
-def _no_steps(document: Document, overview: OverviewPageResult) -> Iterator[Part]:
-    why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
-    yield Paragraph("None." if why is None else f"None. {why.reason}")
-    if why is not None and document.recorder == NSIGHT:
-        yield Paragraph(why.remedy)
-        return
-    yield Paragraph(Remedy.MARK_EACH_STEP)
-    yield from map(Code, Remedy.MARK_EACH_STEP.commands_for(document.frameworks))
+    by_flag: dict[str, list[str]] = defaultdict(list)
+    for step in overview.steps:
+        for flag in step.flags:
+            if flag not in _USUAL_FLAGS:
+                by_flag[flag].append("?" if step.step is None else str(step.step))
+    words = [
+        f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
+        for flag, numbers in by_flag.items()
+    ]
+    if words:
+        yield Paragraph(" · ".join(words), role="dim")
 
 
 def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
@@ -365,20 +352,6 @@ def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
     if device is not None and device.mean is not None:
         mean = ms(device.mean)
         yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
-
-
-def _flagged(found: Sequence[Step]) -> Iterator[Paragraph]:
-    by_flag: dict[str, list[str]] = defaultdict(list)
-    for step in found:
-        for flag in step.flags:
-            if flag not in _USUAL_FLAGS:
-                by_flag[flag].append("?" if step.step is None else str(step.step))
-    words = [
-        f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
-        for flag, numbers in by_flag.items()
-    ]
-    if words:
-        yield Paragraph(" · ".join(words), role="dim")
 
 
 def _numbers(of_hosts: Sequence[str]) -> str:

@@ -243,21 +243,19 @@ def _lines_of_program(memories: Mapping[str, Memory]) -> Iterator[Paragraph]:
     """
     holding: dict[tuple[str, ...], list[str]] = {}
     for name, memory in memories.items():
-        holding.setdefault(_held(memory), []).append(name)
+        known = memory.lines.drop_nulls("source").head(_MOST_LINES)
+        columns = known.select("allocation_bytes", "share_percent", "source")
+        held = tuple(
+            f"{bytes_text(size)}"
+            f"{'' if share is None else f', {percent(share)}'}: {source}"
+            for size, share, source in columns.iter_rows()
+        )
+        holding.setdefault(held, []).append(name)
     for held, names in holding.items():
         others = len(names) - 1
         of = f"{names[0]} and {others} alike" if others else names[0]
         for part in held:
             yield Paragraph(f"{of}: {part}")
-
-
-def _held(memory: Memory) -> tuple[str, ...]:
-    known = memory.lines.drop_nulls("source").head(_MOST_LINES)
-    columns = known.select("allocation_bytes", "share_percent", "source")
-    return tuple(
-        f"{bytes_text(size)}{'' if share is None else f', {percent(share)}'}: {source}"
-        for size, share, source in columns.iter_rows()
-    )
 
 
 def exchanges(document: Document) -> Iterator[Part]:

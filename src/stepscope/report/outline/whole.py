@@ -57,20 +57,15 @@ def _header(document: Document) -> Iterator[Part]:
     count = len(profile.hosts)
     more = f" and {count - _MOST_HOSTS} more" if count > _MOST_HOSTS else ""
     hosts = f"host {named}" if count == 1 else f"{count} hosts: {named}{more}"
-    facts = " · ".join(filter(None, (hosts, _rank(document), _devices(document))))
+    ranks = ""
+    if profile.processes is not None and profile.processes > count:
+        known = [profile.ranks[host] for host in profile.hosts if host in profile.ranks]
+        ranks = f"{count} of {profile.processes} ranks"
+        if len(known) == 1:
+            ranks = f"rank {known[0]} of {profile.processes}"
+    facts = " · ".join(filter(None, (hosts, ranks, _devices(document))))
     yield Title(profile.run)
     yield Paragraph(facts, role="dim", indent=0)
-
-
-def _rank(document: Document) -> str:
-    """Return which processes of a larger run these are; empty where they are all."""
-    profile = document.profile
-    if profile.processes is None or profile.processes <= len(profile.hosts):
-        return ""
-    ranks = [profile.ranks[host] for host in profile.hosts if host in profile.ranks]
-    if len(ranks) == 1:
-        return f"rank {ranks[0]} of {profile.processes}"
-    return f"{len(profile.hosts)} of {profile.processes} ranks"
 
 
 def _devices(document: Document) -> str:
@@ -81,7 +76,13 @@ def _devices(document: Document) -> str:
     if not devices:
         unknown = document.silent_device is not None or _has_no_timeline(document)
         return "devices not recorded" if unknown else "CPU only"
-    kinds = Counter(_kind(device, document) for device in used or devices)
+    names = ((_device_name(device, document), device) for device in used or devices)
+    kinds = Counter(
+        f"{name}, compute capability {device.compute_capability}"
+        if device.compute_capability
+        else name
+        for name, device in names
+    )
     text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
     silent = document.silent_device is not None or document.not_understood is not None
     if not used and not silent and not _has_no_timeline(document):
@@ -92,12 +93,6 @@ def _devices(document: Document) -> str:
     if not used or not idle or shared:
         return text
     return f"{text}; {idle} more without recorded work"
-
-
-def _kind(device: Device, document: Document) -> str:
-    capability = device.compute_capability
-    kind = _device_name(device, document)
-    return f"{kind}, compute capability {capability}" if capability else kind
 
 
 def _damage(document: Document) -> Iterator[Part]:
@@ -229,42 +224,33 @@ def report_outline(
     document: Document, *, sections: tuple[Section, ...] = SECTIONS
 ) -> Outline:
     """Return the sections that are not empty, one after the other."""
-    if _is_empty(document):
+    first, *others = document.findings or (None,)
+    if (
+        first is not None
+        and first.status == "cannot_tell"
+        and all(one.unavailable == first.unavailable for one in others)
+        and isinstance(document.overview, Unavailable)
+        and isinstance(document.memory, Unavailable)
+    ):
         sections = FIRST_SECTIONS
     elif _has_no_timeline(document):
         sections = tuple(one for one in sections if one[0] not in _OF_TIMES)
     outline: list[Part] = []
+    overview = document.overview
     for heading, section in sections:
         body = tuple(section(document))
         if body and heading:
-            outline.append(Heading(_named(heading, document)))
+            title = heading
+            if heading == STEP_TIME and not isinstance(overview, Unavailable):
+                title = time_heading(overview.window)
+            outline.append(Heading(title))
         elif body and outline:
             outline.append(Break())
         outline += body
     return tuple(outline)
 
 
-def _is_empty(document: Document) -> bool:
-    """Return whether one reason is why no check can tell and no page shows anything."""
-    first, *others = document.findings or (None,)
-    return (
-        first is not None
-        and first.status == "cannot_tell"
-        and all(one.unavailable == first.unavailable for one in others)
-        and isinstance(document.overview, Unavailable)
-        and isinstance(document.memory, Unavailable)
-    )
-
-
 def _has_no_timeline(document: Document) -> bool:
     """Return whether the format holds memory, and no time of a host or a device."""
     overview = document.overview
     return isinstance(overview, Unavailable) and overview.code == "FORMAT"
-
-
-def _named(heading: str, document: Document) -> str:
-    """Return the heading of a section, where it is about time by what that is of."""
-    overview = document.overview
-    if heading != STEP_TIME or isinstance(overview, Unavailable):
-        return heading
-    return time_heading(overview.window)

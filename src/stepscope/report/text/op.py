@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.analysis.framework_op_stats.cause import Cause
     from stepscope.analysis.framework_op_stats.detail import OpDetailResult
     from stepscope.report.outline.cells import TableColumn
     from stepscope.report.outline.parts import Part
@@ -199,7 +198,12 @@ def _cause(result: OpDetailResult) -> Iterator[Part]:
     said = "What dominates is not known; the reason is below."
     yield Paragraph(_CAUSE.get(cause.dominant or "", said))
     rows = tuple(
-        (what, us(value), *_share_and_bar(value, cause))
+        (
+            what,
+            us(value),
+            percent(100.0 * value / cause.total_us) if cause.total_us else UNKNOWN,
+            bar(value / cause.total_us, _BAR) if cause.total_us else "",
+        )
         for name, what in _PARTS
         if (value := getattr(cause, name))
     )
@@ -210,13 +214,6 @@ def _cause(result: OpDetailResult) -> Iterator[Part]:
             f"The occupancy of {us(cause.untested_us)} of the kernels that fill the "
             "device is not known; their grids do."
         )
-
-
-def _share_and_bar(value: float, cause: Cause) -> tuple[str, str]:
-    if not cause.total_us:
-        return UNKNOWN, ""
-    part = value / cause.total_us
-    return percent(100.0 * part), bar(part, _BAR)
 
 
 def _costliest(

@@ -242,11 +242,14 @@ def _function(parts: tuple[Part, ...]) -> str | None:
 def _subject(part: Part) -> str:
     """Write a part that a verb follows: what is said of most of it is put in commas."""
     name = part_words(part)
-    return f"{name}," if name != part_words(_bare(part)) else name
-
-
-def _bare(part: Part) -> Part:
-    return part if part.lines else msgspec.structs.replace(part, detail=None)
+    return (
+        f"{name},"
+        if name
+        != part_words(
+            part if part.lines else msgspec.structs.replace(part, detail=None)
+        )
+        else name
+    )
 
 
 def _elsewhere(part: Part) -> str:
@@ -311,7 +314,7 @@ def saving_words(saving: Saving) -> str:
         size = f"{range_ms(saving.low, saving.high)} a step, or more"
     else:
         size = f"{ms(saving.high)} a step, perhaps less or more"
-    return f"{size}: how fast the step computes then cannot be foretold"
+    return f"{size}: how fast the step computes then cannot be predicted"
 
 
 def standing(finding: Finding) -> str:

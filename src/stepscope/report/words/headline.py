@@ -118,7 +118,14 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     if known.is_empty():
         return None
     every = known.rows(named=True)
-    programs = {it["memory_id"] for it in every if _is_code(result, it["memory_id"])}
+    programs = {
+        it["memory_id"]
+        for it in every
+        if (
+            set(result.memories[it["memory_id"]].breakdown["region_type"].to_list())
+            == {_CODE}
+        )
+    }
     # What a program keeps comes before the code of its programs.
     fullest = min(every, key=lambda it: it["memory_id"] in programs)
     name = fullest["memory_id"]
@@ -143,10 +150,6 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     more = nameless > (share or 0.0)
     rest = f", and {percent(nameless)} of no known line" if more else ""
     return f"{peak}; {size} of it{of_it} in {what} {most['source']}{rest}."
-
-
-def _is_code(result: MemoryProfileResult, name: str) -> bool:
-    return set(result.memories[name].breakdown["region_type"].to_list()) == {_CODE}
 
 
 #: Names of kernels may fill a page.

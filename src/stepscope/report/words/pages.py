@@ -59,20 +59,15 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
         steps = ""
     name = worker_name(slowest.host, slowest.device)
     cause = _cause(slowest, has_steps=not _is_one_whole(result))
-    because = f"{_evidence(slowest)} {cause}".strip()
     if slowest.waited_for_ms is not None:
+        because = (
+            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
+            f"it, added up. {cause}"
+        ).strip()
         # Its own steps may be the shortest: it waits for nobody.
         return f"The others wait for {name}{steps}.", because
+    because = f"{_BY[slowest.by]}. {cause}".strip()
     return f"{name} is the slowest worker{steps}.", because
-
-
-def _evidence(slowest: SlowestWorker) -> str:
-    if slowest.waited_for_ms is not None:
-        return (
-            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
-            "it, added up."
-        )
-    return f"{_BY[slowest.by]}."
 
 
 def _is_one_whole(result: PodViewerResult) -> bool:
@@ -114,17 +109,17 @@ def _requests(result: InferenceProfileResult) -> dict[str, str]:
     if slow is not None:
         asked = f"{slow.requests:,} requests" if slow.requests != 1 else "1 request"
         part = slow.waited_for
-        most = "in no part more than in another" if part is None else _part(part)
+        most = (
+            "in no part more than in another"
+            if part is None
+            else CATEGORY_NAMES.get(part, part.replace("_", " ")).lower()
+        )
         words["slow"] = (
             f"{asked} took {ms(slow.threshold_ms)} or longer, {ms(slow.latency_ms)} on "
             f"average against {ms(slow.typical_ms)} otherwise. Most of the difference "
             f"is {most}."
         )
     return words
-
-
-def _part(bucket: str) -> str:
-    return CATEGORY_NAMES.get(bucket, bucket.replace("_", " ")).lower()
 
 
 _WORDS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {

@@ -8,9 +8,9 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import Rule
-from stepscope.advice.judging.ops_of_functions import (
-    OF_FUNCTION_READS,
-    are_of_a_function,
+from stepscope.advice.judging.host_functions import (
+    FUNCTION_READS,
+    are_ops_of_function,
 )
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.verdict import judge
@@ -145,7 +145,7 @@ def _explained_by(
         return ("launch.delay",)
     callers = _callers(shares)
     caller = callers[0] if callers else None
-    of_it = are_of_a_function(signals, shares, caller, thresholds)
+    of_it = are_ops_of_function(signals, shares, caller, thresholds)
     return ("host.work",) if of_it else ()
 
 
@@ -159,4 +159,4 @@ def _callers(shares: StepShares) -> tuple[Part, ...]:
 _NEVER: Final = 101.0
 
 
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *OF_FUNCTION_READS))
+RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *FUNCTION_READS))
