@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.cli.output import progress
+from stepscope.cli.output import show_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def test_a_bar_appears_after_a_second_and_not_before() -> None:
 
 
 def test_no_bar_is_drawn_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
-    with progress(stages=1) as shown:
+    with show_progress(stages=1) as shown:
         shown.stage("Reading")
         time.sleep(1.2)
     assert capfd.readouterr().err == ""

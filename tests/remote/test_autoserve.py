@@ -227,7 +227,7 @@ def test_a_program_is_recorded_by_its_number_as_often_as_one_likes(
     done = capture("--attach", number)
     assert done.exit_code == 2
     assert f"there is no process {number}" in done.stderr
-    assert registry.listening() == ()
+    assert registry.listening_processes() == ()
 
 
 UNTIL_IT_LISTENS = """

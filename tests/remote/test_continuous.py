@@ -20,8 +20,8 @@ from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
     StopContinuousProfilingRequest,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 
 if TYPE_CHECKING:
@@ -181,14 +181,16 @@ def test_a_profile_ends_too_when_the_process_has_grown(
     monkeypatch.setattr(ours.captures, "_max_growth_bytes", -(2**40))
     began = time.monotonic()
     asked = ProfileRequest(duration_ms=600_000, emit_xspace=True, session_id="s")
-    answer = decode(ProfileResponse, calls("Profile", encode(asked), limit_s=100))
+    answer = decode_message(
+        ProfileResponse, calls("Profile", encode_message(asked), limit_s=100)
+    )
     assert time.monotonic() - began < 100
     assert b"the recording ended early: the process had grown by" in answer.xspace
 
 
 def refused(call: Callable[..., bytes], method: str, message: Any = None) -> Any:
     with pytest.raises(grpc.RpcError) as error:
-        call(method, b"" if message is None else encode(message))
+        call(method, b"" if message is None else encode_message(message))
     return error.value
 
 
@@ -196,15 +198,15 @@ def test_who_began_a_recording_by_a_session_id_has_to_name_it(
     calls: Callable[..., bytes],
 ) -> None:
     asked = ProfileRequest(opts=ProfileOptions(session_id="mine"))
-    calls("StartContinuousProfiling", encode(asked))
+    calls("StartContinuousProfiling", encode_message(asked))
     denied = grpc.StatusCode.PERMISSION_DENIED
     assert refused(calls, "GetSnapshot").code() == denied
     other = GetSnapshotRequest(snapshot_session_id="other")
     assert refused(calls, "GetSnapshot", other).code() == denied
     assert refused(calls, "StopContinuousProfiling").code() == denied
-    mine = encode(GetSnapshotRequest(snapshot_session_id="mine"))
-    assert decode(ProfileResponse, calls("GetSnapshot", mine)).xspace
-    stop = encode(StopContinuousProfilingRequest(session_id="mine"))
+    mine = encode_message(GetSnapshotRequest(snapshot_session_id="mine"))
+    assert decode_message(ProfileResponse, calls("GetSnapshot", mine)).xspace
+    stop = encode_message(StopContinuousProfilingRequest(session_id="mine"))
     calls("StopContinuousProfiling", stop)
     assert current() is None
 
@@ -232,7 +234,7 @@ def test_profiles_and_snapshots_share_a_limit_of_files(
         with ss.StepTrace(0):
             pass
         for _ in range(2):
-            assert decode(ProfileResponse, calls("GetSnapshot", b"")).xspace
+            assert decode_message(ProfileResponse, calls("GetSnapshot", b"")).xspace
         error = refused(calls, "GetSnapshot")
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "as many files as they may" in error.details()
@@ -254,6 +256,6 @@ def test_a_profile_beyond_that_limit_comes_over_the_wire(
         repository_root=str(tmp_path / "plugins" / "profile"),
         session_id="one",
     )
-    answer = decode(ProfileResponse, calls("Profile", encode(asked)))
+    answer = decode_message(ProfileResponse, calls("Profile", encode_message(asked)))
     assert [one.name for one in answer.tool_data] == ["xplane.pb"]
     assert list(tmp_path.rglob("*.xplane.pb")) == []

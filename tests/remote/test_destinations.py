@@ -19,7 +19,7 @@ from stepscope.cli.main import main
 from stepscope.errors import BadInput, BadUsage
 from stepscope.remote import client
 from stepscope.remote.destinations import NotStored, run_destination
-from stepscope.remote.messages import ProfileResponse, encode
+from stepscope.remote.messages import ProfileResponse, encode_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def _stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def whole(_: bytes, __: Any) -> bytes:
-    return encode(ProfileResponse(xspace=PROFILE))
+    return encode_message(ProfileResponse(xspace=PROFILE))
 
 
 def kept(tmp_path: Path) -> list[Path]:

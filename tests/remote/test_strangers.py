@@ -20,7 +20,12 @@ from tests.remote.conftest import calling
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
 from stepscope.remote import registry, server
-from stepscope.remote.messages import ProfileRequest, ProfileResponse, decode, encode
+from stepscope.remote.messages import (
+    ProfileRequest,
+    ProfileResponse,
+    decode_message,
+    encode_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,11 +184,11 @@ def test_another_user_does_not_reach_a_unix_socket(everybodys: Path) -> None:
         told = asked_by_a_stranger(started, everybodys)
         with calling(started) as call:
             asked = ProfileRequest(duration_ms=20, emit_xspace=True)
-            answer = call("Profile", encode(asked))
+            answer = call("Profile", encode_message(asked))
     finally:
         started.stop()
     assert {told[method] for method in METHODS} == {"UNAVAILABLE"}
-    assert decode(ProfileResponse, answer).xspace
+    assert decode_message(ProfileResponse, answer).xspace
 
 
 @pytest.mark.slow(seconds=10)
@@ -205,7 +210,7 @@ def test_folders_that_another_user_made_are_not_used_and_that_is_said(
     assert reason in registry.refused_folders()
     # The file that lies there is not believed.
     with pytest.raises(BadUsage, match="has no profiler server") as refused:
-        registry.reached_by(os.getpid())
+        registry.servers_of_process(os.getpid())
     assert reason in str(refused.value)
     with caplog.at_level(logging.WARNING, "stepscope"):
         started = server.start(0)

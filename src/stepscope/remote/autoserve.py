@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -64,7 +65,7 @@ class ServePlan(NamedTuple):
         Raises:
             BadUsage: It is no place to listen at, or `open_to` contradicts it.
         """
-        from stepscope.remote.access.openness import token_of  # noqa: PLC0415 - arming stays light
+        from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
         host, _, port = place.rpartition(":")
@@ -75,7 +76,7 @@ class ServePlan(NamedTuple):
                 "and -- before the command: stepscope run --serve 6009 -- train.py."
             )
         is_local = is_loopback(host)
-        token = token_of(None, open_to, is_local=is_local, is_socket=False)
+        token = choose_token(None, open_to, is_local=is_local, is_socket=False)
         # On this machine each process makes its own.
         return cls(host, int(port), None if is_local else token, open_to)
 
@@ -99,7 +100,7 @@ class ServePlan(NamedTuple):
         )
 
 
-def arm() -> None:
+def arm_process() -> None:
     """Let this process listen by the plan in its environment; without one do nothing.
 
     Raises:
@@ -131,7 +132,8 @@ class _Listens:
         Args:
             listens_itself: False where only what is forked from this process listens.
         """
-        Arrivals({name: self._listener(name) for name in FRAMEWORKS}).watch()
+        arrived = harmless(self._steps.abandon)(self._arrived)
+        Arrivals({name: partial(arrived, name) for name in FRAMEWORKS}).watch()
         os.register_at_fork(after_in_child=self._forked)
         if listens_itself:
             self._begin_later()
@@ -140,14 +142,6 @@ class _Listens:
         threading.Thread(
             target=self._begin_soon, name="stepscope-serve", daemon=True
         ).start()
-
-    def _listener(self, name: str) -> Callable[[], None]:
-        guarded = harmless(self._steps.abandon)(self._arrived)
-
-        def heard() -> None:
-            guarded(name)
-
-        return heard
 
     def _arrived(self, name: str) -> None:
         from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
@@ -169,7 +163,7 @@ class _Listens:
             if program_is_known():
                 break
             nobody.wait(_AFTER_S)
-        begin = harmless(_nothing)(self._begin)
+        begin = harmless(lambda _reason: None)(self._begin)
         if not at_safe_point(begin, within_s=MAIN_THREAD_S):
             begin()
 
@@ -182,7 +176,10 @@ class _Listens:
         host, port, token, open_to = self._plan
         if port:
             port += int(os.environ.get(_LOCAL_RANK) or 0)
-        certificate = _certificate()
+        certificate = None
+        if files := os.environ.get(CERTIFICATE_VARIABLE):
+            chain, key = (Path(name).read_bytes() for name in files.split("\n"))
+            certificate = key, chain
         try:
             self._server = server.start(
                 port,
@@ -193,19 +190,20 @@ class _Listens:
             )
         except BadUsage as error:
             if not port:
-                say(f"{_this()} cannot be recorded from outside: {error}")
+                say(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say(f"{_this()} found port {port} taken")
+            say(f"{_this_process()} found port {port} taken")
         if token and not is_given(None):
-            say(f"{_this()} is recorded by other machines with the token {token}")
+            text = f"is recorded by other machines with the token {token}"
+            say(f"{_this_process()} {text}")
         trust = " --certificate FILE" if certificate else ""
         say(
-            f"{_this()} listens at {self._server.address}; record it with: stepscope "
-            f"capture --attach {os.getpid()}{trust}"
+            f"{_this_process()} listens at {self._server.address}; record it with: "
+            f"stepscope capture --attach {os.getpid()}{trust}"
         )
 
     def _no_more_steps(self) -> None:
@@ -222,18 +220,5 @@ class _Listens:
             self._begin_later()
 
 
-def _certificate() -> tuple[bytes, bytes] | None:
-    """Return the private key and the chain that this process was given."""
-    given = os.environ.get(CERTIFICATE_VARIABLE)
-    if not given:
-        return None
-    chain, key = (Path(name).read_bytes() for name in given.split("\n"))
-    return key, chain
-
-
-def _this() -> str:
+def _this_process() -> str:
     return f"process {os.getpid()} ({program_name()})"
-
-
-def _nothing(_reason: str) -> None:
-    pass

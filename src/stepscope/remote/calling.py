@@ -14,8 +14,8 @@ from stepscope.remote.messages import (
     MonitorRequest,
     MonitorResponse,
     ProfileResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.outcome import HostOutcome
 from stepscope.remote.transport import (
@@ -23,7 +23,7 @@ from stepscope.remote.transport import (
     METADATA_KEY,
     PIECES,
     SERVICE,
-    bearer,
+    bearer_value,
     receive_limits,
 )
 from stepscope.rundir import TRACE_SUFFIX
@@ -47,6 +47,7 @@ _BEYOND_S: Final = 60.0
 _GREETINGS: Final = 20
 #: A clock that tells a time after 2199 is none.
 _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
+_CLOCK_DIGITS: Final = len(str(_LAST_CLOCK_NS))
 #: A profile has as many fields as it has planes and warnings.
 _MAX_PROFILE_FIELDS: Final = 1_000_000
 #: Between attempts, longer each time.
@@ -98,7 +99,7 @@ class Caller:
         self.address = address
         target = dialled or address
         self._grpc = grpc
-        self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
+        self._metadata = () if token is None else ((METADATA_KEY, bearer_value(token)),)
         self._encrypts = root_certificate is not None
         self._max_bytes = max_bytes
         options = receive_limits(max_bytes)
@@ -130,7 +131,7 @@ class Caller:
             try:
                 left_s = max(until - time.monotonic(), 0.0)
                 answer = self._call("Monitor", MonitorRequest(timestamp=True), left_s)
-                data = decode(MonitorResponse, answer).data
+                data = decode_message(MonitorResponse, answer).data
             except Exception as error:  # noqa: BLE001 - asked to record, it says why
                 self._was_reached = not self._is_unreached(error)
                 return max(slowest, time.time_ns() - sent)
@@ -200,7 +201,7 @@ class Caller:
             stored_bytes = destination.store(
                 f"{file_name_of(self.address)}{TRACE_SUFFIX}",
                 self._recorded(asked, limit_s),
-                check=_check,
+                check=_check_profile,
                 tail=self._clock(),
             )
         except self._grpc.RpcError as error:
@@ -224,7 +225,7 @@ class Caller:
         method, and send one message, which gRPC holds in memory three times.
         """
         method = self._channel.unary_stream(f"/{PIECES}/Profile")
-        call = method(encode(request), timeout=limit_s, metadata=self._metadata)
+        call = method(encode_message(request), timeout=limit_s, metadata=self._metadata)
         received_bytes = 0
         try:
             for piece in call:
@@ -241,7 +242,7 @@ class Caller:
             call.cancel()
         answer = self._call("Profile", request, limit_s)
         try:
-            response = decode(ProfileResponse, answer, copies=False)
+            response = decode_message(ProfileResponse, answer, copies=False)
         except MalformedMessage as error:
             text = "it answered with bytes that are no ProfileResponse."
             raise _UnusableAnswer(text) from error
@@ -346,21 +347,21 @@ class Caller:
 
     def _call(self, method: str, request: Message, limit_s: float) -> bytes:
         call = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        answer: bytes = call(encode(request), timeout=limit_s, metadata=self._metadata)
+        answer: bytes = call(
+            encode_message(request), timeout=limit_s, metadata=self._metadata
+        )
         return answer
 
 
 def _told_ns(data: str) -> int | None:
     """Return the time in the first line of a greeting's answer; None for none."""
     clock = data.partition("\n")[0]
-    if not (clock.isascii() and clock.isdecimal()):
+    if not (clock.isascii() and clock.isdecimal()) or len(clock) > _CLOCK_DIGITS:
         return None
-    if len(clock) > len(str(_LAST_CLOCK_NS)) or int(clock) > _LAST_CLOCK_NS:
-        return None
-    return int(clock)
+    return int(clock) if int(clock) <= _LAST_CLOCK_NS else None
 
 
-def _check(content: bytes | memoryview) -> None:
+def _check_profile(content: bytes | memoryview) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
     for count, _ in enumerate(fields_of(content)):
         if count == _MAX_PROFILE_FIELDS:

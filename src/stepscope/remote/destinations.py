@@ -81,7 +81,7 @@ class Destination:
             directory,
             directory.name,
             make_folder=make_directory,
-            deliver=lambda part, name: _rename(part, directory / name),
+            deliver=lambda part, name: _move_file(part, directory / name),
         )
 
     def store(
@@ -187,7 +187,11 @@ class _Part:
         if not piece:
             return
         try:
-            self._append(piece)
+            file = self._file or self._open()
+            left = memoryview(piece)
+            while left:
+                left = left[file.write(left) :]
+            self.size += len(piece)
         except OSError as error:
             del self._make_folders[0]
             if not self._make_folders:
@@ -210,13 +214,6 @@ class _Part:
             with self._making, suppress(OSError):
                 self.path.unlink(missing_ok=True)
                 self.path.parent.rmdir()
-
-    def _append(self, piece: bytes | memoryview) -> None:
-        file = self._file or self._open()
-        left = memoryview(piece)
-        while left:
-            left = left[file.write(left) :]
-        self.size += len(piece)
 
     def _open(self) -> io.FileIO:
         before = self.path if self.size else None
@@ -263,7 +260,7 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
         run,
         # Its user's alone: what was recorded is nobody else's to read.
         make_folder=lambda: Path(make_folder("upload")),
-        deliver=lambda part, name: _upload(system, part, folder / name),
+        deliver=lambda part, name: _upload_file(system, part, folder / name),
     )
 
 
@@ -290,7 +287,7 @@ class Allowance:
             self._bytes -= size
 
 
-def landing(
+def client_destination(
     logdir: Path | None, root: str, session: str, allowance: Allowance
 ) -> Destination | None:
     """Return where the files of a client's recording are stored; None for nowhere.
@@ -318,7 +315,7 @@ def landing(
         if not allowance.take(part.stat().st_size):
             raise OSError("clients had this program write as much as they may")
         with _without_path():
-            _rename(part, folder / name)
+            _move_file(part, folder / name)
 
     return Destination(
         "the program's log directory",
@@ -347,11 +344,11 @@ def _without_path() -> Iterator[None]:
         raise OSError(error.strerror or str(error)) from None
 
 
-def _rename(part: Path, path: Path) -> None:
+def _move_file(part: Path, path: Path) -> None:
     part.replace(path)
 
 
-def _upload(system: Any, part: Path, path: PurePosixPath) -> None:
+def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
     """Copy a file through fsspec; object stores show it when it is whole."""
     try:
         try:

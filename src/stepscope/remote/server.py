@@ -23,13 +23,13 @@ from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import registry
 from stepscope.remote.access.openness import (
     Doorkeeper,
+    choose_token,
     is_given,
-    token_of,
     who_may_ask,
 )
 from stepscope.remote.access.peers import WorkerSessions
 from stepscope.remote.access.places import Place
-from stepscope.remote.addresses import addresses, from_this_machine
+from stepscope.remote.addresses import from_this_machine, parse_addresses
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
@@ -42,8 +42,8 @@ from stepscope.remote.messages import (
     StopContinuousProfilingResponse,
     TerminateRequest,
     TerminateResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.transport import (
     ANALYSIS,
@@ -99,7 +99,7 @@ class Server:
             return
         self.captures.end_all()
         self._server.stop(None)
-        registry.forget(from_this_machine(self.address))
+        registry.forget_server(from_this_machine(self.address))
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
@@ -143,12 +143,14 @@ def start(
     grpc = grpc_module()
     place = Place(host, port)
     was_given = is_given(token)
-    token = token_of(token, open_to, is_local=place.is_local, is_socket=place.is_socket)
+    token = choose_token(
+        token, open_to, is_local=place.is_local, is_socket=place.is_socket
+    )
     place.check()
     folder = None if logdir is None else Path(logdir).absolute()
     captures = Captures(folder)
     workers = WorkerSessions(
-        folder, addresses(peers) if peers else (), captures.allowance
+        folder, parse_addresses(peers) if peers else (), captures.allowance
     )
     made = grpc.server(
         DaemonThreads(),
@@ -187,7 +189,7 @@ def _say_who_may_ask(
     place: Place, token: str | None, open_to: str | None, *, was_given: bool
 ) -> None:
     """Note where clients of this user find the server, and tell who else may ask."""
-    problem = registry.note(from_this_machine(place.target), token)
+    problem = registry.note_server(from_this_machine(place.target), token)
     if problem is not None:
         _log.warning("stepscope: %s", problem)
     if open_to is not None:
@@ -261,9 +263,15 @@ class _Answers:
 
         def handle(data: bytes, context: Any) -> bytes:
             with self._refusals_sent(kind, context):
-                request = decode(kind, data)
-                told = (_gone(context),) if waits else (context.peer(),) if owns else ()
-                return encode(answer(request, *told))
+                request = decode_message(kind, data)
+                told = (
+                    (_client_gone(context),)
+                    if waits
+                    else (context.peer(),)
+                    if owns
+                    else ()
+                )
+                return encode_message(answer(request, *told))
             raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
@@ -271,8 +279,8 @@ class _Answers:
     def _pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
         """Record, and yield the recording in pieces: it is in memory once."""
         with self._refusals_sent(ProfileRequest, context):
-            request = decode(ProfileRequest, data)
-            content = self._captures.record(request, _gone(context))
+            request = decode_message(ProfileRequest, data)
+            content = self._captures.record(request, _client_gone(context))
         for start in range(0, len(content), PIECE_BYTES):
             yield content[start : start + PIECE_BYTES]
 
@@ -307,7 +315,7 @@ class _Answers:
         return StopContinuousProfilingResponse()
 
 
-def _gone(context: Any) -> threading.Event:
+def _client_gone(context: Any) -> threading.Event:
     """Return an event that is set when the client of a call is gone."""
     gone = threading.Event()
     if not context.add_callback(gone.set):

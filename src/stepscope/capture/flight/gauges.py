@@ -47,7 +47,7 @@ class Gauges:
         self._slow = 0
         self._last_s: float | None = None
 
-    def hear(
+    def hear_steps(
         self,
         steps: Sequence[Step],
         medians_ns: Mapping[str, int],
@@ -88,7 +88,7 @@ class Gauges:
             self._slow += slow
             self._last_s = wall_s
 
-    def text(
+    def metrics_text(
         self,
         *,
         written: Iterable[str],
@@ -245,12 +245,12 @@ class MetricsServer:
         )
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop_serving(self) -> None:
         """Answer no more."""
         self._server.shutdown()
         self._server.server_close()
 
-    def forked(self) -> None:
+    def forget_in_child(self) -> None:
         """In a child: the port is its parent's."""
         self._server.socket.close()
 

@@ -65,7 +65,7 @@ def spool_head(recording: Recording) -> bytes:
     return space.to_bytes()
 
 
-def assemble(
+def assemble_profile(
     frameworks: Sequence[tuple[str, bytes]],
     ours: bytes,
     *,
