@@ -64,10 +64,7 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     before_last = pl.col("came").max().over("instance") - pl.col("came")
     return (
         matched.with_row_index("row")
-        .with_columns(
-            came=came,
-            spent=pl.when(is_thread).then(0).otherwise("dur_ps"),
-        )
+        .with_columns(came=came, spent=pl.when(is_thread).then(0).otherwise("dur_ps"))
         .with_columns(
             wait_ps=pl.when(is_matched & is_thread)
             .then(pl.min_horizontal(longer, before_last))
@@ -128,7 +125,7 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
     """
     worker = ("host", "device")
     numbered = calls.with_columns(
-        place=pl.col("start_ps").rank("ordinal").over(*_SET, *worker),
+        place=pl.col("start_ps").rank("ordinal").over(*_SET, *worker)
     ).with_columns(
         workers=pl.struct(worker).n_unique().over(_SET),
         members=pl.len().over(*_SET, "place").cast(pl.Int64),

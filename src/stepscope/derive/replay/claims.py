@@ -74,11 +74,7 @@ def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
 
 
 def threads_faster(
-    graph: Graph,
-    spans: Spans,
-    *,
-    factor: float,
-    tracks: Collection[int] | None = None,
+    graph: Graph, spans: Spans, *, factor: float, tracks: Collection[int] | None = None
 ) -> Edit:
     """Let what threads do at some instants take less time.
 

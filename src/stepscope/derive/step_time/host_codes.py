@@ -351,9 +351,7 @@ class HostEvents(Frozen, frozen=True):
             return
         types = handles(self.events, "type")
         self._fill_codes(
-            code,
-            picked(types, captured).astype(np.int32),
-            HostCode.PIPELINE,
+            code, picked(types, captured).astype(np.int32), HostCode.PIPELINE
         )
         runs = self.kinds.has(
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
