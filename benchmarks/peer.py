@@ -73,7 +73,7 @@ with light_start():
     from stepscope.analysis.timeline.catalogue import catalogue
     from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
     from stepscope.report.envelope import describe_profile, recording_doubts
-    from stepscope.derive.step_time.event_categories import event_categories
+    from stepscope.derive.step_time.host_classes import event_categories
     from stepscope.derive.timeline.lanes import trace_lanes
     from stepscope.report import to_json
     from stepscope.report.to_trace_json import slice_frame

@@ -143,7 +143,7 @@ def test_looks_that_come_seldom_say_together_how_long_a_line_takes() -> None:
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=10.0)
 
 
-def test_beside_a_device_the_line_that_it_waits_for_is_told() -> None:
+def test_where_a_device_waits_for_a_line_of_the_loop_it_is_named() -> None:
     """Of each 10 ms the device waits for 6: line 13 of the loop works meanwhile."""
     made = Recorder()
     for number, begin in enumerate(STEPS):
@@ -153,6 +153,9 @@ def test_beside_a_device_the_line_that_it_waits_for_is_told() -> None:
             made.launch((BF16, 990.0, MATMUL), launched, begin + 6_010.0 + 995.0 * at)
     lines = made.lines + in_the_loop((13, 6_000.0), (14, 4_000.0))
     found = findings(lines)["host.work"]
-    assert (found.status, found.parts[0].lines) == ("fail", (13, 13))
+    assert (found.status, found.parts[0].detail) == ("fail", "line 13")
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=1.0)
-    assert "`train` (train.py, line 13)" in lead_sentence(found)
+    assert lead_sentence(found) == (
+        "Work on the host holds 60.0 % of the step, the largest part of it in `train` "
+        "(train.py:9), most of it in line 13: 60.0 %."
+    )

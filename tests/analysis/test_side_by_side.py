@@ -18,7 +18,7 @@ from stepscope.derive import profile_data
 from stepscope.derive.derivations import (
     DERIVATIONS,
     FACTS,
-    derivation,
+    host_derivation,
     run_derivation,
 )
 from stepscope.derive.host.tracers import tracers
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DECLARED = declared(
     (
-        derivation(name).compute
+        host_derivation(name).compute
         for name in (*DERIVATIONS, *FACTS)
         if run_derivation(name) is None
     ),
@@ -162,7 +162,7 @@ def test_facts_declare_the_tables_that_they_ask_for(
 ) -> None:
     """What is not declared would be built while other derivations wait for it."""
     profile = stepscope.open(gpu_file)
-    computed, table = ProfileData._compute, TraceData.table
+    computed, table = ProfileData._compute_value, TraceData.table
     asked: dict[str, set[str]] = {}
     running: list[str] = []
 
@@ -200,6 +200,6 @@ SMALL = {"environment", "quality", "devices", "tracks", "event_types"}
 
 def of_fact(name: str) -> set[str]:
     """Names of derivations and tables that a fact needs, and all that those need."""
-    inputs = {*derivation(name).inputs}
+    inputs = {*host_derivation(name).inputs}
     of_run = {it for it in inputs if it in FACTS and run_derivation(it) is not None}
     return with_inputs(inputs - of_run).union(*map(of_fact, of_run))

@@ -276,7 +276,7 @@ it.os.open = refuse
 """,
     "python": """
 import stepscope.capture.collectors.workers.layout as it
-it._KNOWN.clear()
+it._KNOWN = ()
 it._COOKIE = b"another"
 """,
     "other_python": """

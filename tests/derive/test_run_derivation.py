@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.advice.registry import RULES
 from stepscope.derive import profile_data
-from stepscope.derive.derivations import FACTS, derivation, run_derivation
+from stepscope.derive.derivations import FACTS, host_derivation, run_derivation
 from stepscope.derive.run_derivation import (
     OfHosts,
     first_reason,
@@ -126,7 +126,7 @@ def facts(name: str) -> RunDerivation[Any]:
 def test_every_fact_asks_for_what_there_is() -> None:
     known = {*FACTS, *profile_data.DERIVATIONS, *profile_data.TABLES}
     for name in FACTS:
-        inputs = derivation(name).inputs
+        inputs = host_derivation(name).inputs
         assert inputs.keys() <= known | {"trace", "strings", "profile"}, name
         if run_derivation(name) is None:
             # What one host has follows from nothing of the whole run.

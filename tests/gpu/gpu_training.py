@@ -138,7 +138,7 @@ def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
     """Record with stepscope, and keep what the framework handed over to it."""
     kind = type(make_collector(framework))
     assert kind.__module__ == COLLECTORS[framework][0]
-    stop = kind.stop
+    stop = kind.hand_over
 
     def stop_and_keep(collector: Any) -> Any:
         profiler = getattr(getattr(collector, "_recording", None), "_profiler", None)

@@ -27,8 +27,7 @@ from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.to_json import make_envelope
 from stepscope.report.to_trace_json import render_piece, write_trace
-from stepscope.trace.stats import INT
-from stepscope.trace.tables import TYPE_STATS
+from stepscope.trace.tables import INT, TYPE_STATS
 
 if TYPE_CHECKING:
     from tests.support.traces.chrome import TraceFile

@@ -102,17 +102,17 @@ DERIVATIONS: Final[Mapping[str, str]] = {
     "pipeline_graph": "input_pipeline.graph",
     "pipeline_calls": "input_pipeline.calls",
     "requests": "inference.requests",
-    "request_waits": "inference.request_waits",
+    "request_waits": "inference.requests",
     "consistency": "consistency",
     "trace_timeline": "timeline.drawn_rows",
     "trace_lanes": "timeline.lanes",
     "counter_curves": "timeline.counters",
-    "event_categories": "step_time.event_categories",
+    "event_categories": "step_time.host_classes",
     "instruction_costs": "costs.instructions",
     "execution_costs": "ops.execution_costs",
     "run_costs": "ops.execution_costs",
     "op_costs": "ops.costs",
-    "kernel_costs": "ops.kernel_costs",
+    "kernel_costs": "ops.costs",
     "host_op_costs": "ops.costs",
     "annotation_calls": "model.annotation_calls",
     "program_places": "model.program_places",
@@ -179,23 +179,23 @@ _MODULES: Final = {**DERIVATIONS, **FACTS}
 
 
 @cache
-def derivation(name: str) -> Derivation:
+def host_derivation(name: str) -> Derivation:
     """Return a derivation of each host, and import it if it is not yet."""
-    found = _declared(name)
+    found = _import_declared(name)
     function = found.function if isinstance(found, RunDerivation) else found
-    return derivation_of(function)
+    return read_signature(function)
 
 
 @cache
 def run_derivation(name: str) -> RunDerivation[Any] | None:
     """Return a derivation that takes what all hosts have; None for any other name."""
-    found = _declared(name) if name in FACTS else None
+    found = _import_declared(name) if name in FACTS else None
     if isinstance(found, RunDerivation) and found.gather is None:
         return found
     return None
 
 
-def _declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
+def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
     module = import_module(f"{__package__}.{_MODULES[name]}")
     found: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
     return found
@@ -207,7 +207,7 @@ def is_derivation(function: Callable[..., object]) -> bool:
     return module is not None and function.__module__ == f"{__package__}.{module}"
 
 
-def derivation_of(function: Callable[..., object]) -> Derivation:
+def read_signature(function: Callable[..., object]) -> Derivation:
     """Read the signature of one derivation.
 
     Raises:
@@ -235,7 +235,6 @@ def derivation_of(function: Callable[..., object]) -> Derivation:
 
 @cache
 def _names_unavailable(annotation: str) -> bool:
-    """Return whether an unevaluated union has the member `Unavailable`."""
     if "Unavailable" not in annotation:
         return False
     members = [ast.parse(annotation, mode="eval").body]

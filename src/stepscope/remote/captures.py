@@ -288,7 +288,7 @@ class Captures:
             *[
                 f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
                 f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-                for it in Nvml().devices()
+                for it in Nvml().device_uses()
             ],
         ]
         return MonitorResponse(data="\n".join(lines))

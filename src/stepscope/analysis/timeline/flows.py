@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline, typed_frame
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import correlation
 from stepscope.unavailable import Unavailable
@@ -92,7 +92,11 @@ def flows(
         (began >= begin_ps) & (began < end_ps)
     )
     if of is not None:
-        inside &= _has_end_at(shown, launch, device, *of)
+        track, item = of
+        shown.place_of_item(track, item)
+        # Arrows lead between recorded events.
+        inside &= (launch == item) | (device == item)
+        inside &= shown.timeline.line(track) is None
     seen = np.flatnonzero(inside)
     count = len(seen)
     if count > MOST_FLOWS:
@@ -105,25 +109,11 @@ def flows(
         end_ps=end_ps,
         count=count,
         left_out=count - len(seen),
-        flows=_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
+        flows=_flow_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
     )
 
 
-def _has_end_at(
-    shown: HostTimeline,
-    launch: NDArray[np.int32],
-    device: NDArray[np.int32],
-    track: int,
-    item: int,
-) -> NDArray[np.bool_]:
-    shown.place(track, item)
-    if shown.timeline.line(track) is not None:
-        # Arrows lead between recorded events.
-        return np.zeros(len(launch), np.bool_)
-    return np.equal(launch, item) | np.equal(device, item)
-
-
-def _frame(
+def _flow_frame(
     shown: HostTimeline,
     seen: NDArray[np.intp],
     *,
@@ -144,9 +134,4 @@ def _frame(
         "device_start_ps": began_ps,
         "correlation": timeline.flows.correlation[seen],
     }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in FLOW_COLUMNS.items()
-        ]
-    )
+    return typed_frame(columns, FLOW_COLUMNS)

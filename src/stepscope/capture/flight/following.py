@@ -49,7 +49,7 @@ def record_following(
         return None
     begun: list[Session] = []
 
-    def begin() -> None:
+    def begin_session() -> None:
         try:
             begun.append(Session.start(logdir, options))
         except StepscopeError as error:
@@ -57,7 +57,7 @@ def record_following(
 
     enough = threading.Event()
     heard = StepsBegun(steps, enough)
-    if not at_safe_point(begin, within_s=MAIN_THREAD_S) or not begun:
+    if not at_safe_point(begin_session, within_s=MAIN_THREAD_S) or not begun:
         return None
     add_listener(heard.begins)
     try:

@@ -53,7 +53,7 @@ class Extent:
         """When the second step began; when it opened where none has."""
         return self._second_began_s or self._opened_at_s
 
-    def opens(self, first: int, now_s: float) -> None:
+    def open_window(self, first: int, now_s: float) -> None:
         """Begin with a step."""
         self.first = first
         self._opened_at_s = now_s
@@ -136,6 +136,6 @@ class Extent:
             f"be stored (--record-s {self._plan.record_s:g} records as much)"
         )
 
-    def ends_with(self, step: int, now_s: float) -> bool:
+    def is_last_step(self, step: int, now_s: float) -> bool:
         """Return whether it is sure that this step, which begins now, is its last."""
         return step >= self.last and self.is_enough(step + 1, now_s)

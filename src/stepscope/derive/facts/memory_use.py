@@ -151,7 +151,12 @@ def memory_signals(
 ) -> MemorySignals:
     """Look at every memory of every host."""
     hosts = known_hosts(trace)
-    steps = {host: _steps(windows[host]) for host in hosts}
+    nothing = np.empty(0, np.int64)
+    steps = dict.fromkeys(hosts, (nothing, nothing))
+    for host, placed in known_hosts(windows).items():
+        if placed.has_steps:
+            closed = placed.rows.filter(~pl.col("open_end"))
+            steps[host] = ints(closed, "start_ps"), ints(closed, "end_ps")
     found = [
         _use(host, allocations, replay, memory, steps[host])
         for host, replay in known_hosts(memory_replay).items()
@@ -167,23 +172,13 @@ def memory_signals(
     )
 
 
+#: Starts and ends of the closed steps.
+_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="No allocation was recorded.",
     remedy="Record while the program takes memory.",
 )
-#: Starts and ends of the closed steps.
-_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
-
-
-def _steps(windows: Windows | Unavailable) -> _Steps:
-    nothing = np.empty(0, np.int64)
-    if isinstance(windows, Unavailable) or not windows.has_steps:
-        return nothing, nothing
-    closed = windows.rows.filter(~pl.col("open_end"))
-    return ints(closed, "start_ps"), ints(closed, "end_ps")
-
-
 #: Columns of allocations that `_use` reads.
 _USE: Final = (
     "start_ps",
@@ -225,10 +220,10 @@ def _use(
         fragmentation=None if at is None else at["fragmentation"],
         alive=()
         if peak is None
-        else _ops(allocations, replay.alive(memory, peak), highest),
+        else _ops(allocations, replay.alive_rows(memory, peak), highest),
         least_bytes=least,
         at_step=numbers,
-        grown=_ops(allocations, replay.alive(memory, last), highest),
+        grown=_ops(allocations, replay.alive_rows(memory, last), highest),
     )
 
 

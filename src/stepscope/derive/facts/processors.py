@@ -13,7 +13,7 @@ from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.stats import DOUBLE
+from stepscope.trace.tables import DOUBLE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

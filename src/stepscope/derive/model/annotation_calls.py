@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import nest_subset
-from stepscope.derive.model.lent_work import with_lent_work
-from stepscope.derive.model.places import chained
+from stepscope.derive.model.lent_work import charge_lent_launches
+from stepscope.derive.model.places import inherit_labels, label_inside, unite_places
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.steps.marker_events import STEP_RANGE
+from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent, is_true
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
+_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 #: Threads that a runtime made for itself: nothing of the program is named there.
 _POOL: Final = (
     r"^(?:tf_|tfrt|tsl|pjrt|py_xla|xla|XLA|Eigen|EventFD|switchto|grpc|Grpc|collective_"
@@ -101,7 +101,7 @@ class AnnotationCalls(Frozen, frozen=True):
     of_launch: NDArray[np.int32] | Unavailable
     of_activity: NDArray[np.int32] | Unavailable
 
-    def named(self, name: str) -> NDArray[np.bool_]:
+    def calls_named(self, name: str) -> NDArray[np.bool_]:
         """Return by call whether it has a name."""
         key = self.names.index(name) if name in self.names else -1
         found: NDArray[np.bool_] = self.places.key[self.places.node] == key
@@ -128,7 +128,7 @@ def annotation_calls(
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """
-    rows = _rows(tracks, events, event_types, event_kinds, event_nesting)
+    rows = _range_rows(tracks, events, event_types, event_kinds, event_nesting)
     if not isinstance(host_values, Unavailable):
         # Asynchronous ranges lie on the track of a thread without having run there;
         # calls of graph functions are named by the framework.
@@ -141,15 +141,15 @@ def annotation_calls(
     nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[rows])
     kept = event_kinds.has(EventFlag.LIBRARY_RANGE)
     types = handles(events, "type")[rows]
-    names, key_of_type = _names(event_types, types)
+    names, key_of_type = _names_of_types(event_types, types)
     library = np.ones(len(names), np.bool_)
     library[key_of_type[types[~kept[types]]]] = False
-    of_event = _labelled(rows, event_nesting, len(events))
+    of_event = label_inside(event_nesting.parent, rows, len(events))
     launched: NDArray[np.int32] | Unavailable
     if isinstance(launches, Unavailable):
         launched = launches
     else:
-        launched = with_lent_work(
+        launched = charge_lent_launches(
             of_event,
             by_row(of_event, handles(launches, "event")),
             tracks=tracks,
@@ -158,7 +158,7 @@ def annotation_calls(
             nesting=event_nesting,
             launches=launches,
         )
-    of_launch, of_activity = _launched(launched, device_activity, correlation)
+    of_launch, of_activity = _calls_of_launches(launched, device_activity, correlation)
     return AnnotationCalls(
         event=rows,
         parent=nested.parent,
@@ -166,8 +166,8 @@ def annotation_calls(
         dur_ps=dur_ps,
         self_ps=nested.self_ps,
         depth=nested.depth,
-        step=_steps_at(start_ps, steps),
-        places=chained(nested.parent, key_of_type[types]),
+        step=_steps_of_calls(start_ps, steps),
+        places=unite_places(nested.parent, key_of_type[types]),
         names=names,
         library=library,
         of_event=of_event,
@@ -176,16 +176,18 @@ def annotation_calls(
     )
 
 
-def added_up(own: NDArray[np.int64], found: AnnotationCalls) -> NDArray[np.int64]:
+def add_inner_calls(
+    own: NDArray[np.int64], calls: AnnotationCalls
+) -> NDArray[np.int64]:
     """Return values by call with those of the calls inside it."""
     total = own.copy()
-    for depth in range(int(found.depth.max(initial=0)), 0, -1):
-        inner = np.flatnonzero(found.depth == depth)
-        np.add.at(total, found.parent[inner], total[inner])
+    for depth in range(int(calls.depth.max(initial=0)), 0, -1):
+        inner = np.flatnonzero(calls.depth == depth)
+        np.add.at(total, calls.parent[inner], total[inner])
     return total
 
 
-def _rows(
+def _range_rows(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -204,7 +206,8 @@ def _rows(
     rows = picked(types, may_be).astype(np.int32)
     if not len(rows):
         return rows
-    thread = _threads(tracks)
+    thread: NDArray[np.bool_] = codes(tracks, "kind") == _THREAD
+    thread &= absent(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = by_row(handles(events, "track"), rows)
     # The producer names ranges only of types that may be some.
@@ -219,21 +222,12 @@ def _rows(
         for one in np.unique(track[guessed]).tolist():
             begin, end = tracks["event_begin"][one], tracks["event_end"][one]
             inside[begin:end] = by_row(label, types[begin:end])
-            answer = inherit(nesting.parent, inside, begin, end)
-            if answer < 0:
-                raise ValueError(f"the kernel refused its arrays ({answer})")
+            inherit_labels(nesting.parent, inside, begin, end)
         found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
 
 
-def _threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
-    thread = TRACK_KINDS.categories.to_list().index("thread")
-    on_host: NDArray[np.bool_] = absent(tracks["device"])
-    found: NDArray[np.bool_] = on_host & (codes(tracks, "kind") == thread)
-    return found
-
-
-def _names(
+def _names_of_types(
     event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Return the names of some types, and by type the row of its name, -1 for none."""
@@ -252,25 +246,15 @@ def _names(
     return tuple(distinct.to_list()), of_type
 
 
-def _labelled(
-    rows: NDArray[np.int32], nesting: Nesting, count: int
-) -> NDArray[np.int32]:
-    label = np.full(count, -1, np.int32)
-    label[rows] = np.arange(len(rows), dtype=np.int32)
-    answer = inherit(nesting.parent, label, int(rows[0]), count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return label
-
-
-def _launched(
+def _calls_of_launches(
     of_launch: NDArray[np.int32] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> tuple[NDArray[np.int32] | Unavailable, NDArray[np.int32] | Unavailable]:
     """Return the call of each launch call, and that of each activity's launch."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
-        why = _why_no_launches(device_activity, of_launch, correlation)
+        inputs = (device_activity, of_launch, correlation)
+        why = next(one for one in inputs if isinstance(one, Unavailable))
         return why, why
     of_activity = by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
@@ -284,11 +268,7 @@ def _launched(
     return why, why
 
 
-def _why_no_launches(*inputs: object) -> Unavailable:
-    return next((one for one in inputs if isinstance(one, Unavailable)), _NO_LAUNCHES)
-
-
-def _steps_at(
+def _steps_of_calls(
     start_ps: NDArray[np.int64], steps: Steps | Unavailable
 ) -> NDArray[np.int32]:
     """Return by call the last step that began before it; none after the last one's end.

@@ -48,18 +48,18 @@ def kernel_places(
         launch = correlation.launch_of_activity
         event = by_row(handles(launches, "event"), launch, none=-1)
         code = activity_classes.code
-        source = _of_classes(program_places.lines, event, code, empty)
-        module = _of_classes(program_places.modules, event, code, empty)
+        source = _text_by_class(program_places.lines, event, code, empty)
+        module = _text_by_class(program_places.modules, event, code, empty)
     return pl.DataFrame(
         {
-            "source": _instructions(activity_classes, hlo_ops, empty),
+            "source": _lines_of_instructions(activity_classes, hlo_ops, empty),
             "function": source,
             "module": module,
         }
     ).select(pl.coalesce("source", "function").alias("source"), "module")
 
 
-def _of_classes(
+def _text_by_class(
     frames: EventPlaces | None,
     event: NDArray[np.int32],
     code: NDArray[np.int32],
@@ -68,7 +68,7 @@ def _of_classes(
     """Return the one text around the launches of each class."""
     if frames is None:
         return empty
-    node = np.append(_own(frames)[frames.node], np.int32(-1))[event]
+    node = np.append(_program_place(frames)[frames.node], np.int32(-1))[event]
     node[np.append(frames.node, np.int32(-1))[event] < 0] = -1
     key = np.append(frames.places.key, np.int32(-1))[node]
     distinct = (
@@ -89,7 +89,7 @@ def _of_classes(
     return every.join(found, on="class", how="left", maintain_order="left")["text"]
 
 
-def _own(frames: EventPlaces) -> NDArray[np.int32]:
+def _program_place(frames: EventPlaces) -> NDArray[np.int32]:
     """Return by place the innermost one at or around it that is in no library."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent
@@ -101,7 +101,7 @@ def _own(frames: EventPlaces) -> NDArray[np.int32]:
     return np.where(library[above], itself, above)
 
 
-def _instructions(
+def _lines_of_instructions(
     activity_classes: ActivityClasses,
     hlo_ops: pl.DataFrame | Unavailable,
     empty: pl.Series,

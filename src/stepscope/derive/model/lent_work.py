@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _SILENT: Final = 0.99
 
 
-def with_lent_work(
+def charge_lent_launches(
     of_event: NDArray[np.int32],
     of_launch: NDArray[np.int32],
     *,
@@ -80,7 +80,7 @@ def with_lent_work(
         own = launching[several[0]]
         at_ps = ints(launches, "start_ps")[several]
         waiting = [
-            _waiting(
+            _calls_of_holder(
                 holder,
                 at_ps,
                 of_event,
@@ -93,11 +93,11 @@ def with_lent_work(
             if holder != own
         ]
         if waiting:
-            charged[several] = _charged(*_by_one(waiting))
+            charged[several] = _keep_silent_calls(*_keep_only_holder(waiting))
     return charged
 
 
-def _waiting(
+def _calls_of_holder(
     holder: int,
     at_ps: NDArray[np.int64],
     of_event: NDArray[np.int32],
@@ -120,7 +120,7 @@ def _waiting(
     return by_row(of_event, around, none=-1), by_row(through, type_, none=False)
 
 
-def _by_one(waiting: Sequence[_Waiting]) -> _Waiting:
+def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
     """Keep the moments at which only one of several threads is in a call."""
     call, silent = waiting[0]
     count = (call >= 0).astype(np.int32)
@@ -132,7 +132,9 @@ def _by_one(waiting: Sequence[_Waiting]) -> _Waiting:
     return np.where(count == 1, call, np.int32(-1)), silent
 
 
-def _charged(call: NDArray[np.int32], silent: NDArray[np.bool_]) -> NDArray[np.int32]:
+def _keep_silent_calls(
+    call: NDArray[np.int32], silent: NDArray[np.bool_]
+) -> NDArray[np.int32]:
     """Keep the calls that are silent at nearly all moments of one thread's launches."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])

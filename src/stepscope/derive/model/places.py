@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope._core.nesting import inherit
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.frozen import Frozen
 
@@ -27,7 +28,7 @@ class Places(Frozen, frozen=True):
     key: NDArray[np.int32]
 
 
-def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
+def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
     """Unite items with equal keys inside equal parents.
 
     Args:
@@ -36,12 +37,14 @@ def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
         key: By item: a number that is equal for items to unite.
     """
     node = np.full(len(key), -1, np.int32)
-    parents: list[NDArray[np.int32]] = []
-    keys: list[NDArray[np.int32]] = []
+    inner = np.flatnonzero(parent >= 0)
+    by_parent = inner[np.argsort(parent[inner], kind="stable")]
+    children = np.bincount(parent[inner], minlength=len(parent))
+    first_child = np.cumsum(children) - children
+    parents, keys = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     count = 0
     level = np.flatnonzero(parent < 0)
     above = np.full(len(level), -1, np.int32)
-    children = _children(parent)
     # One round per level of nesting; each item is in one of them.
     while len(level):
         own = key[level]
@@ -50,41 +53,47 @@ def chained(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
         count += distinct.count
-        level = children.of(level)
-        above = node[parent[level]]
-    nothing = [np.empty(0, np.int32)]
-    return Places(
-        node, np.concatenate(parents or nothing), np.concatenate(keys or nothing)
-    )
-
-
-class _Children(Frozen, frozen=True):
-    """Items by their parents.
-
-    Attributes:
-        order: Items that lie inside others, grouped by the item around them.
-        begin: int32 by item; position in `order` of the first item inside it.
-        count: int32 by item; number of items inside it.
-    """
-
-    order: NDArray[np.int64]
-    begin: NDArray[np.int32]
-    count: NDArray[np.int32]
-
-    def of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the items inside some others."""
         # Most items hold no others.
-        some = items[self.count[items] > 0]
-        begin, count = self.begin[some], self.count[some]
-        ends = np.cumsum(count)
-        total = int(ends[-1]) if len(ends) else 0
-        within = np.arange(total) - np.repeat(ends - count, count)
-        found: NDArray[np.int64] = self.order[np.repeat(begin, count) + within]
-        return found
+        holders = level[children[level] > 0]
+        ends = np.cumsum(children[holders])
+        shift = np.repeat(
+            first_child[holders] - ends + children[holders], children[holders]
+        )
+        level = by_parent[np.arange(len(shift)) + shift]
+        above = node[parent[level]]
+    return Places(node, np.concatenate(parents), np.concatenate(keys))
 
 
-def _children(parent: NDArray[np.int32]) -> _Children:
-    inner = np.flatnonzero(parent >= 0)
-    order = inner[np.argsort(parent[inner], kind="stable")]
-    count = np.bincount(parent[inner], minlength=len(parent)).astype(np.int32)
-    return _Children(order, np.cumsum(count, dtype=np.int32) - count, count)
+def inherit_labels(
+    parent: NDArray[np.int32],
+    label: NDArray[np.int32],
+    begin: int = 0,
+    end: int | None = None,
+) -> NDArray[np.int32]:
+    """Give items without a label (-1) that of the nearest item around them, in place.
+
+    Args:
+        parent: By item; the item around it, -1 for none.
+        label: By item.
+        begin: First item that may get one.
+        end: One past the last.
+    """
+    answer = inherit(parent, label, begin, len(label) if end is None else end)
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return label
+
+
+def label_inside(
+    parent: NDArray[np.int32], rows: NDArray[np.integer], count: int
+) -> NDArray[np.int32]:
+    """Return by item the number of the innermost of some rows at or around it, or -1.
+
+    Args:
+        parent: By item; the item around it, -1 for none.
+        rows: The items that are numbered, ascending.
+        count: Number of items.
+    """
+    label = np.full(count, -1, np.int32)
+    label[rows] = np.arange(len(rows), dtype=np.int32)
+    return inherit_labels(parent, label, int(rows[0])) if len(rows) else label

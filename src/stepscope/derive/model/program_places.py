@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.model.places import Places, chained
+from stepscope.derive.model.places import Places, label_inside, unite_places
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import held
 
@@ -103,17 +102,13 @@ def _event_places(
     rows = picked(types, named)
     if not len(rows):
         return None
-    label = np.full(len(types), -1, np.int32)
-    label[rows] = np.arange(len(rows), dtype=np.int32)
-    answer = inherit(nesting.parent, label, int(rows[0]), len(label))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
+    label = label_inside(nesting.parent, rows, len(types))
     above = nesting.parent[rows]
     around = np.where(above >= 0, label[above], np.int32(-1))
     # Equal texts are one frame, whatever track their types come from.
     distinct = texts.drop_nulls().unique(maintain_order=True)
     place = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
     of_type = np.array([place.get(text, -1) for text in texts.to_list()], np.int32)
-    places = chained(around, of_type[types[rows]])
+    places = unite_places(around, of_type[types[rows]])
     node = np.append(places.node, np.int32(-1))[label]
     return EventPlaces(node, places, distinct)

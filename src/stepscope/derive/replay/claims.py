@@ -29,7 +29,6 @@ class Edit(Frozen, frozen=True):
     """What a claim makes of a graph.
 
     Attributes:
-        dur_ps: By node: how long it takes.
         lag_ps: By edge: its lag; `NEVER` takes the edge away.
         from_start: By edge: whether the lag counts from the begin of its source.
         most_delay_ps: By node: the longest slack that it keeps.
@@ -44,7 +43,7 @@ class Edit(Frozen, frozen=True):
     comes: NDArray[np.bool_]
 
 
-def unchanged(graph: Graph) -> Edit:
+def unchanged_edit(graph: Graph) -> Edit:
     """Return the edit that changes nothing."""
     edges = graph.edges
     return Edit(
@@ -58,7 +57,7 @@ def unchanged(graph: Graph) -> Edit:
 
 def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
     """Return what several claims make of a graph together."""
-    whole = unchanged(graph)
+    whole = unchanged_edit(graph)
 
     def added(a: Edit, b: Edit) -> Edit:
         return Edit(
@@ -87,7 +86,7 @@ def threads_faster(
         factor: How much faster it becomes; infinity takes it away.
         tracks: Rows of tracks of the threads that become faster; None for all.
     """
-    nodes, edit = graph.nodes, unchanged(graph)
+    nodes, edit = graph.nodes, unchanged_edit(graph)
     chosen = (nodes.kind != NodeKind.DEVICE) & graph.measured
     if tracks is not None:
         chosen &= np.isin(nodes.track, list(tracks))
@@ -109,12 +108,11 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
 
     Args:
         chosen: By node: whether it is meant; only activities are changed.
-        factor: 0 to 1.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
     scaled = (nodes.dur_ps * min(max(factor, 0.0), 1.0)).astype(np.int64)
-    return _with_dur(unchanged(graph), np.where(meant, scaled, nodes.dur_ps))
+    return _edit_durations(unchanged_edit(graph), np.where(meant, scaled, nodes.dur_ps))
 
 
 def exchanges_at(
@@ -123,14 +121,13 @@ def exchanges_at(
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:
-        chosen: By node: whether it is meant.
         needed_ps: By node: its bytes at the rate of the link, and what it waits for
             other members.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
-    return _with_dur(
-        unchanged(graph),
+    return _edit_durations(
+        unchanged_edit(graph),
         np.where(meant, np.minimum(needed_ps, nodes.dur_ps), nodes.dur_ps),
     )
 
@@ -142,7 +139,7 @@ def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     them, as where they had been asked for a step earlier. Whoever synchronises still
     waits for them.
     """
-    edit, edges = unchanged(graph), graph.edges
+    edit, edges = unchanged_edit(graph), graph.edges
     of_copy = chosen[edges.source] & graph.measured[edges.source]
     moved = of_copy & (edges.kind == EdgeKind.STREAM)
     awaited = of_copy & np.isin(edges.kind, (EdgeKind.EVENT, EdgeKind.ACROSS))
@@ -166,7 +163,7 @@ def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
         chosen: By node: whether it is a piece of a thread that goes on after such a
             call.
     """
-    edit, edges = unchanged(graph), graph.edges
+    edit, edges = unchanged_edit(graph), graph.edges
     gone = chosen[edges.target] & graph.measured[edges.target]
     gone &= edges.kind == EdgeKind.SYNCHRONISE
     return Edit(
@@ -184,7 +181,7 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     Args:
         group: By node: number of its group; -1 for none.
     """
-    edit, edges, nodes = unchanged(graph), graph.edges, graph.nodes
+    edit, edges, nodes = unchanged_edit(graph), graph.edges, graph.nodes
     launch = np.flatnonzero(edges.kind == EdgeKind.LAUNCH)
     number = group[edges.target[launch]]
     launch = launch[(number >= 0) & graph.measured[edges.target[launch]]]
@@ -208,5 +205,5 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     return Edit(dur, lag, edges.from_start, delay, edit.comes)
 
 
-def _with_dur(edit: Edit, dur_ps: NDArray[np.int64]) -> Edit:
+def _edit_durations(edit: Edit, dur_ps: NDArray[np.int64]) -> Edit:
     return Edit(dur_ps, edit.lag_ps, edit.from_start, edit.most_delay_ps, edit.comes)

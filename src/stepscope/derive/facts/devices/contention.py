@@ -51,7 +51,7 @@ class BusyThreads(Frozen, frozen=True):
 
 def busy_threads(classes: HostClasses) -> BusyThreads | None:
     """Count the busy threads of the input pipeline; None where none was recorded."""
-    driving = set(classes.threads.tracks())
+    driving = set(classes.threads.driving_tracks())
     sets = [
         found[code]
         for track, found in classes.by_thread.items()

@@ -14,7 +14,7 @@ from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -152,12 +152,17 @@ def _copies(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
     durations = ints(activity, "dur_ps")[at]
+    # How long the call of each copy lasted; 0 where it is not known.
+    call_ps = np.zeros(len(at), np.int64)
+    if not isinstance(recorded.tied, Unavailable):
+        lasted = np.append(ints(recorded.tied.launches, "dur_ps"), 0)
+        call_ps = lasted[recorded.tied.launch_of_activity[at]]
     rows = rows.with_columns(
         name=names.gather(handles(activity, "type")[at]),
         alone_ps=pl.Series(
             durations if isinstance(alone, Unavailable) else alone.alone_ps[at]
         ),
-        call_ps=pl.Series(_calls(recorded, at)),
+        call_ps=pl.Series(call_ps),
         source=pl.Series(sources.name, dtype=pl.String),
         certainty=pl.Series(sources.certainty, dtype=pl.String),
     )
@@ -171,16 +176,6 @@ def _copies(
     return rows.with_columns(
         (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
     )
-
-
-def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how long the call of each copy lasted; 0 where it is not known."""
-    tied = recorded.tied
-    if isinstance(tied, Unavailable):
-        return np.zeros(len(at), np.int64)
-    lasted = np.append(ints(tied.launches, "dur_ps"), 0)
-    found: NDArray[np.int64] = lasted[tied.launch_of_activity[at]]
-    return found
 
 
 def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
@@ -236,7 +231,7 @@ def _by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     owners: dict[int, set[str]] = {}
     for handle, name in rows.unique(maintain_order=True).iter_rows():
         given = from_text(strings[handle])
-        for tensor in () if given is None else given.every():
+        for tensor in () if given is None else given.each_tensor():
             size = tensor.size_bytes
             if size is not None and size >= THRESHOLDS.small_copy.value:
                 owners.setdefault(size, set()).add(name)

@@ -17,8 +17,6 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
@@ -168,7 +166,14 @@ def exchange_signals(
         (pl.col("bytes") < THRESHOLDS.small_exchange.value).sum().alias("small"),
     )
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
-    every = _every(known_hosts(collective_calls))
+    # The all-reduces of all hosts, with the steps that they lie in.
+    every = pl.concat(
+        host_calls.filter(pl.col("kind") == _KIND).with_columns(
+            host=pl.lit(host),
+            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
+        )
+        for host, host_calls in known_hosts(collective_calls).items()
+    )
     large = _large(every)
     rate, source = _rate(devices, judged, large)
     return ExchangeSignals(
@@ -190,17 +195,6 @@ def exchange_signals(
         gb_per_s=rate,
         rate_source=source,
         calls=_together(every, judged.label, rate),
-    )
-
-
-def _every(calls: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Return the all-reduces of all hosts that lie in a step."""
-    return pl.concat(
-        of_host.filter(pl.col("kind") == _KIND).with_columns(
-            host=pl.lit(host),
-            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
-        )
-        for host, of_host in calls.items()
     )
 
 

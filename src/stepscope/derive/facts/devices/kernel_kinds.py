@@ -56,7 +56,7 @@ def described(
         strict=True,
     ):
         given = from_text(strings[handle]) if handle >= 0 else None
-        tensors = None if given is None else tuple(given.every())
+        tensors = None if given is None else tuple(given.each_tensor())
         odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
         converts = _converts(type_ or "", name, tensors)
         reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)

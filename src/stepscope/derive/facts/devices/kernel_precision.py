@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.unfed import FINITE_CHECK
+from stepscope.derive.account.topics import FINITE_CHECK
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
@@ -247,7 +247,16 @@ def precision_signals(
         step_confidence=step_basis(steps[host]).confidence,
         kernels=sum(int(one.count.sum()) for one in found),
         narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
-        evidence_percent=_evidence_shares(found, totals["eligible_ps"]),
+        evidence_percent={
+            kind.name.lower(): 100 * time / totals["eligible_ps"]
+            for kind in PrecisionEvidence
+            if (
+                time := sum(
+                    one.time((one.eligible == 1) & (one.evidence == kind))
+                    for one in found
+                )
+            )
+        },
         largest=ops,
         causes=_causes(busiest, ops, per_step),
         devices=tuple(
@@ -302,18 +311,6 @@ def _per_step(
         step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
         steps=len(rows),
     )
-
-
-def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float]:
-    if not eligible_ps:
-        return {}
-    shares = {
-        kind.name.lower(): sum(
-            one.time((one.eligible == 1) & (one.evidence == kind)) for one in found
-        )
-        for kind in PrecisionEvidence
-    }
-    return {kind: 100 * time / eligible_ps for kind, time in shares.items() if time}
 
 
 def _largest(

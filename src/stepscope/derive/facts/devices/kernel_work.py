@@ -21,7 +21,7 @@ from stepscope.derive.facts.evidence import Evidence, event_labels
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def kernel_work(
     classes = present(activity_classes[judged.host])
     placed = present(windows[judged.host])
     named = present(activity_ops[judged.host])
-    stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
+    stepped = judged.step_source is not None and bool(table.rows["step_ps"].count())
     steps = 1
     if stepped:
         flags = placed.rows["flags"]
@@ -175,10 +175,6 @@ def _speedups(rows: pl.DataFrame) -> pl.Series:
     return rows.join(narrow, on="shape", how="left", maintain_order="left").select(
         pl.when(wide & pl.col("told")).then(faster).alias("speedup")
     )["speedup"]
-
-
-def _is_null(values: pl.Series) -> bool:
-    return values.null_count() == len(values)
 
 
 def _rows(

@@ -12,7 +12,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,12 +88,15 @@ def moved_data(
 ) -> MovedData | Unavailable | None:
     """Look at the host whose copies hold its devices up most; None without several."""
     found = known_hosts(host_moves).values()
-    return max(found, key=_held_up) if found else first_reason(host_moves)
-
-
-def _held_up(one: MovedData) -> float:
-    held = sum(one.in_turn_ps) + sum(one.between_ps) + sum(one.gathered_ps)
-    return held / max(sum(one.window_ps), 1)
+    if not found:
+        return first_reason(host_moves)
+    return max(
+        found,
+        key=lambda host: (
+            sum((*host.in_turn_ps, *host.between_ps, *host.gathered_ps))
+            / max(sum(host.window_ps), 1)
+        ),
+    )
 
 
 def host_moves(

@@ -22,16 +22,14 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
@@ -48,8 +46,8 @@ _OWNERS: Final = ("launch", "host_compute")
 #: which there are some.
 _TIMES_LONGER: Final = 20
 _LATER_RUNS: Final = 3
-_BEGIN_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamBeginCapture")
-_END_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamEndCapture")
+_BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
+_END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 
 
 class SetUp(Frozen, frozen=True):
@@ -127,7 +125,11 @@ def set_up_signals(
         if device.device is None:
             continue
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
-        over = waits & (Spans.empty() if windows.has_steps else _after(device, judged))
+        over = Spans.empty()
+        worked = (judged - Spans.union_of(device.idle.values())).hull
+        # A device without any work has no time after it.
+        if not windows.has_steps and worked is not None and judged.hull is not None:
+            over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
         long_ps, by_name = _held(first, calls)
@@ -169,36 +171,21 @@ def _held(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[st
     return waited_ps - waits.length_ps, by_name
 
 
-def _after(device: DeviceAccount, judged: Spans) -> Spans:
-    """Return the judged time after a device's last work; none where it had no work."""
-    worked = (judged - Spans.union_of(device.idle.values())).hull
-    hull = judged.hull
-    return (
-        Spans.empty()
-        if worked is None or hull is None
-        else judged.clip(worked[1], hull[1])
-    )
-
-
 def _captures(trace: TraceData) -> Spans:
-    events, names = trace.table("events"), trace.table("event_types")
-    if isinstance(events, Unavailable) or isinstance(names, Unavailable):
+    events, types = trace.table("events"), trace.table("event_types")
+    if isinstance(events, Unavailable) or isinstance(types, Unavailable):
         return Spans.empty()
     begins, ends = (
-        _times(events, names["name"].to_list(), which)
-        for which in (_BEGIN_CAPTURE, _END_CAPTURE)
+        np.sort(
+            ints(events, "start_ps")[
+                types["name"].str.contains(call).to_numpy()[handles(events, "type")]
+            ]
+        )
+        for call in (_BEGIN_CAPTURE, _END_CAPTURE)
     )
-    at = np.searchsorted(ends, begins)
-    known = at < len(ends)
-    begins, last = begins[known], ends[at[known]]
-    return Spans.from_events(begins, last - begins)
-
-
-def _times(
-    events: pl.DataFrame, names: Sequence[str], which: Pattern[str]
-) -> NDArray[np.int64]:
-    wanted = np.fromiter((bool(which.search(name)) for name in names), bool, len(names))
-    return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
+    end = np.searchsorted(ends, begins)
+    known = end < len(ends)
+    return Spans.from_events(begins[known], ends[end[known]] - begins[known])
 
 
 def _recorded(

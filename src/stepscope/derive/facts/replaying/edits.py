@@ -209,7 +209,9 @@ def edits_of(  # noqa: PLR0911 - one for each kind of change
         case Beside():
             return _beside(change, found, device)
         case Levelled():
-            return _levelled(change, found, device)
+            mine = _of_device(found, device)
+            mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
+            return _scaled(found.graph, mine, change.left)
         case _:
             return _made_faster(change, found)
 
@@ -323,12 +325,6 @@ def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
     of_track = found.tracks["device"].fill_null(-1).to_numpy()
     mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
     return mine
-
-
-def _levelled(change: Levelled, found: Recorded, device: int | None) -> Edits:
-    mine = _of_device(found, device)
-    mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
-    return _scaled(found.graph, mine, change.left)
 
 
 def _made_faster(change: Faster | Joined, found: Recorded) -> Edits:

@@ -17,7 +17,7 @@ from stepscope.derive.replay.owners import Silences, silent_share
 from stepscope.derive.replay.replayed import gain_of, joint_gain
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -218,7 +218,7 @@ class ReplaySignals(Frozen, frozen=True):
             return None
         promised = [saving for _, _, saving in findings]
         low, high = (
-            _part(together, alone) * sum(most)
+            (min(together / sum(alone), 1.0) if sum(alone) > 0 else 0.0) * sum(most)
             for together, alone, most in (
                 (
                     whole[0].low_ps,
@@ -310,11 +310,6 @@ def _with_floor(limits: Limits | None, gain: Gain) -> Limits:
     part = min(step_ms / period_ms, 1.0) if period_ms else 0.0
     left_ms = gain.floor_ps / PS_PER_MS * part
     return Limits(effect_ms, step_ms, max(left_ms, floor_ms))
-
-
-def _part(together: float, alone: Sequence[float]) -> float:
-    whole = sum(alone)
-    return min(together / whole, 1.0) if whole > 0 else 0.0
 
 
 def _spread(gain: Gain) -> tuple[float, float]:
