@@ -181,7 +181,7 @@ def test_facts_declare_the_tables_that_they_ask_for(
         finally:
             running.pop()
 
-    monkeypatch.setattr(ProfileData, "_compute", noted_compute)
+    monkeypatch.setattr(ProfileData, "_compute_value", noted_compute)
     monkeypatch.setattr(TraceData, "table", noted_table)
     for rule in RULES:
         for one in rule.reads:

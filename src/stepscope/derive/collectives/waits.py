@@ -64,10 +64,7 @@ def collective_waits(matched: pl.DataFrame) -> pl.DataFrame:
     before_last = pl.col("came").max().over("instance") - pl.col("came")
     return (
         matched.with_row_index("row")
-        .with_columns(
-            came=came,
-            spent=pl.when(is_thread).then(0).otherwise("dur_ps"),
-        )
+        .with_columns(came=came, spent=pl.when(is_thread).then(0).otherwise("dur_ps"))
         .with_columns(
             wait_ps=pl.when(is_matched & is_thread)
             .then(pl.min_horizontal(longer, before_last))
@@ -128,7 +125,7 @@ def matched_collectives(calls: pl.DataFrame) -> pl.DataFrame:
     """
     worker = ("host", "device")
     numbered = calls.with_columns(
-        place=pl.col("start_ps").rank("ordinal").over(*_SET, *worker),
+        place=pl.col("start_ps").rank("ordinal").over(*_SET, *worker)
     ).with_columns(
         workers=pl.struct(worker).n_unique().over(_SET),
         members=pl.len().over(*_SET, "place").cast(pl.Int64),
@@ -240,7 +237,22 @@ def align(
         steps: Host → number of each step that hosts in lock step share → its start and
             length. The hosts begin such a step less than a step apart.
     """
-    by_host = _collective_times(calls)
+    # When the first device left and the last came, per host and collective.
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    grouped = (
+        calls.filter(pl.col("instance") >= 0)
+        .group_by("host", "instance")
+        .agg(
+            pl.col("start_ps").max().alias("came_ps"),
+            end.min().alias("left_first_ps"),
+            end.max().alias("left_ps"),
+        )
+        .sort("host", "instance")
+    )
+    by_host = {
+        str(host): rows
+        for (host,), rows in grouped.partition_by("host", as_dict=True).items()
+    }
     hosts = sorted(
         starts_unix_ns, key=lambda host: -len(by_host[host]) if host in by_host else 0
     )
@@ -324,28 +336,6 @@ def _through_collectives(
         nearest = list(found)
         waiting = [host for host in waiting if host not in found]
     return ties
-
-
-def _collective_times(calls: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return when the first device left and the last came, per host and collective.
-
-    The devices of a host share a clock.
-    """
-    end = pl.col("start_ps") + pl.col("dur_ps")
-    grouped = (
-        calls.filter(pl.col("instance") >= 0)
-        .group_by("host", "instance")
-        .agg(
-            pl.col("start_ps").max().alias("came_ps"),
-            end.min().alias("left_first_ps"),
-            end.max().alias("left_ps"),
-        )
-        .sort("host", "instance")
-    )
-    return {
-        str(host): rows
-        for (host,), rows in grouped.partition_by("host", as_dict=True).items()
-    }
 
 
 def _tie_clocks(mine: pl.DataFrame, others: pl.DataFrame) -> _Tie | None:

@@ -460,10 +460,7 @@ def _served_tasks(
 
 
 def _own_work(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    code: NDArray[np.uint8],
-    served: _Served,
+    tracks: pl.DataFrame, events: pl.DataFrame, code: NDArray[np.uint8], served: _Served
 ) -> dict[int, dict[str, Spans]]:
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     mine = np.zeros(len(code), np.uint8)
