@@ -168,9 +168,9 @@ def _show_outline(outline: Outline, asked: ReportRequest) -> None:
 
 
 def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
-    from stepscope.compare.measured import measured  # noqa: PLC0415 - to compare
+    from stepscope.compare.measured import measure_run  # noqa: PLC0415 - to compare
 
-    return measured(profile, findings)
+    return measure_run(profile, findings)
 
 
 def _keep_promises(
@@ -179,12 +179,12 @@ def _keep_promises(
     """Answer for earlier promises, and keep those of this run."""
     # Only with --store.
     from stepscope.compare.store import (  # noqa: PLC0415
-        answered,
+        answer_promises,
         read_promises,
         write_promises,
     )
 
-    after, answers = answered(
+    after, answers = answer_promises(
         # Another report may have written meanwhile.
         read_promises(kept_in),
         run,

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.analysis.tools import analyse
 from stepscope.compare.timing import run_times
-from stepscope.compare.work import kernel_runs, work_of
+from stepscope.compare.work import kernel_runs, measure_work
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
@@ -63,7 +63,7 @@ _SIDES: Final[dict[str, Literal["host", "device"]]] = {
 
 def op_times(profile: ProfileData) -> OpTimes | Unavailable:
     """Return what each op takes of a step of all hosts and devices."""
-    found = _by_name(profile, "framework_op_stats", ("name", "host_or_device"))
+    found = _step_ms_by_key(profile, "framework_op_stats", ("name", "host_or_device"))
     if isinstance(found, Unavailable):
         return found
     return {OpKey(name, _SIDES[side]): ms for (name, side), ms in found.items()}
@@ -71,7 +71,7 @@ def op_times(profile: ProfileData) -> OpTimes | Unavailable:
 
 def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
     """Return what each kernel takes of a step of all hosts and devices."""
-    found = _by_name(profile, "kernel_stats", ("kernel_name", "op_name"))
+    found = _step_ms_by_key(profile, "kernel_stats", ("kernel_name", "op_name"))
     if isinstance(found, Unavailable):
         return found
     runs = kernel_runs(profile)
@@ -81,7 +81,7 @@ def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
     }
 
 
-def _by_name(
+def _step_ms_by_key(
     profile: ProfileData, tool: str, keys: tuple[str, str]
 ) -> dict[tuple[str, str], float] | Unavailable:
     """Return ms of a step by two columns; unavailable where there is no such time."""
@@ -129,24 +129,21 @@ class Measured(Frozen, frozen=True):
     kernels: KernelTimes | Unavailable
 
 
-def measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
+def measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
     """Measure a run for comparisons."""
+    environments = (profile.table(host, "environment") for host in profile.hosts)
+    starts = (
+        table["start_unix_ns"][0]
+        for table in environments
+        if not isinstance(table, Unavailable)
+    )
     return Measured(
         run=profile.run,
         hosts=profile.hosts,
-        start_unix_ns=_start(profile),
+        start_unix_ns=next(starts, None),
         findings=findings,
-        work=work_of(profile),
+        work=measure_work(profile),
         times=run_times(profile),
         ops=op_times(profile),
         kernels=kernel_times(profile),
     )
-
-
-def _start(profile: ProfileData) -> int | None:
-    for host in profile.hosts:
-        table = profile.table(host, "environment")
-        if not isinstance(table, Unavailable):
-            found: int | None = table["start_unix_ns"][0]
-            return found
-    return None

@@ -12,7 +12,7 @@ import msgspec
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stepscope.advice.finding import Finding
     from stepscope.compare.changes import StepTimeChange
@@ -79,7 +79,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-def promises_of(
+def promises_of_findings(
     findings: Sequence[Finding], batches: float = 1.0
 ) -> tuple[Promise, ...]:
     """Return the promises of all failing findings, per batch where a step has several.
@@ -103,7 +103,7 @@ def promises_of(
     return tuple(sorted(found, key=lambda one: (-one.high_ms, one.finding)))
 
 
-def answers_to(
+def judge_promises(
     promises: Sequence[Promise],
     findings: Sequence[Finding],
     time: StepTimeChange | Unavailable,
@@ -125,37 +125,33 @@ def answers_to(
         batches: Number of batches of a step of the new run.
     """
     if isinstance(time, Unavailable):
-        return tuple(_without(one, "not_comparable", time.reason) for one in promises)
-    by_id = {one.id: one for one in findings}
-    states = {
-        one.finding: _tried(one, by_id.get(one.finding), thresholds, batches)
-        for one in promises
-    }
-    tried = [one for one in promises if states[one.finding] is True]
-    joint = [_kept(tried, time)] if len(tried) > 1 else []
-    return (*joint, *(_single(one, states, len(tried), time) for one in promises))
-
-
-def _single(
-    promise: Promise,
-    states: Mapping[str, bool | None],
-    tried: int,
-    time: StepTimeChange,
-) -> Outcome:
-    state = states[promise.finding]
-    if state is None:
-        return _without(promise, "not_comparable", _UNSEEN)
-    if not state:
-        return _without(promise, "untried", None)
-    if tried > 1:
-        return _without(promise, "joint", None)
-    return _kept([promise], time)
+        return tuple(
+            _unjudged_outcome(one, "not_comparable", time.reason) for one in promises
+        )
+    by_id = {finding.id: finding for finding in findings}
+    states = [
+        _cause_is_gone(promise, by_id.get(promise.finding), thresholds, batches)
+        for promise in promises
+    ]
+    tried = [
+        promise for promise, gone in zip(promises, states, strict=True) if gone is True
+    ]
+    outcomes = [_judge_gain(tried, time)] if len(tried) > 1 else []
+    for promise, gone in zip(promises, states, strict=True):
+        if gone is None:
+            outcomes.append(_unjudged_outcome(promise, "not_comparable", _UNSEEN))
+        elif gone and len(tried) == 1:
+            outcomes.append(_judge_gain(tried, time))
+        else:
+            verdict: Verdict = "joint" if gone else "untried"
+            outcomes.append(_unjudged_outcome(promise, verdict, None))
+    return tuple(outcomes)
 
 
 _UNSEEN: Final = "The new run does not show whether the cause is gone."
 
 
-def _tried(
+def _cause_is_gone(
     promise: Promise, now: Finding | None, thresholds: Thresholds, batches: float
 ) -> bool | None:
     """Return whether the cause was changed: its effect is gone, or most of it is."""
@@ -167,7 +163,7 @@ def _tried(
     return now.status != "fail"
 
 
-def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
+def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare what some changes gained with what they promised together.
 
     Together they gain at least what the best of them does, and at most the sum, and no
@@ -202,7 +198,9 @@ def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     )
 
 
-def _without(promise: Promise, verdict: Verdict, reason: str | None) -> Outcome:
+def _unjudged_outcome(
+    promise: Promise, verdict: Verdict, reason: str | None
+) -> Outcome:
     return Outcome(
         findings=(promise.finding,),
         titles=(promise.title,),

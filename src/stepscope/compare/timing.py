@@ -50,7 +50,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
         """Return the median step, in ms; None without steps."""
         return statistics.median(self.window_ps) / PS_PER_MS if self.window_ps else None
 
-    def per(self, batches: float) -> RunTimes:
+    def times_per_batch(self, batches: float) -> RunTimes:
         """Return the times of one batch, where each step has so many."""
         if batches == 1:
             return self
@@ -63,7 +63,7 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
             },
         )
 
-    def in_order(self, values: tuple[int, ...]) -> list[float]:
+    def values_by_step(self, values: tuple[int, ...]) -> list[float]:
         """Return one value per step of the run: the mean of hosts in lock step.
 
         Hosts wait for each other, so their steps are no independent samples.

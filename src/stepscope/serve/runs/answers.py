@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analysis.gaps.explanation import explain_gap
 from stepscope.compare.comparison import compare
-from stepscope.compare.measured import measured
+from stepscope.compare.measured import measure_run
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
 from stepscope.report.compose import compose, judge_profile
@@ -297,7 +297,7 @@ def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
 
 def _measured_profile(opened: Opened) -> Measured:
     profile = opened.view_of_hosts(()).profile
-    return measured(profile, judge_profile(profile).findings)
+    return measure_run(profile, judge_profile(profile).findings)
 
 
 def write_explanation(
