@@ -142,12 +142,8 @@ def compare(
 ) -> Comparison:
     """Compare two runs; times are compared only if both do the same work.
 
-    Args:
-        base: The run to compare with.
-        new: The run that is looked at.
-        thresholds: How much of the work must be the same.
-        same_work: Whether somebody states that both do the same work.
-        synthetic: Whether somebody states that the new run has synthetic data.
+    Whoever asks may state that the work is the same, or that the new run has synthetic
+    data.
     """
     parity = check_parity(
         base.work, new.work, thresholds=thresholds, same_work=same_work

@@ -73,14 +73,10 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 def check_parity(
     base: Work, new: Work, *, thresholds: Thresholds, same_work: bool = False
 ) -> Parity:
-    """Compare the work of two runs.
+    """Compare the work of a step of two runs.
 
-    Args:
-        base: Work of a step of the one run.
-        new: Work of a step of the other.
-        thresholds: How much must overlap.
-        same_work: Whether somebody states that the work is the same: it outweighs what
-            the recordings do not show, but not what they show to differ.
+    That somebody states that the work is the same outweighs what the recordings do not
+    show, but not what they show to differ.
     """
     checks = (
         _compare_devices(base, new),
@@ -113,9 +109,8 @@ def check_parity(
 
 def multiset_overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     """Return the Jaccard index of two multisets: 1 where they are equal."""
-    names = a.keys() | b.keys()
-    common = sum(min(a.get(one, 0.0), b.get(one, 0.0)) for one in names)
-    either = sum(max(a.get(one, 0.0), b.get(one, 0.0)) for one in names)
+    pairs = [(a.get(name, 0.0), b.get(name, 0.0)) for name in a.keys() | b.keys()]
+    common, either = sum(map(min, pairs)), sum(map(max, pairs))
     return common / either if either else 1.0
 
 
@@ -129,16 +124,14 @@ def _check_same(topic: Topic, why_not: str, *, same: bool, **fields: Any) -> Che
 
 
 def _compare_devices(base: Work, new: Work) -> Check:
-    shown, now = (_device_text(work) for work in (base, new))
+    shown, now = (
+        (", ".join(f"{n} × {name}" for name, n in work.devices.items()) or "no device")
+        + ("" if work.processes == 1 else f", {work.processes} processes")
+        for work in (base, new)
+    )
     same = (base.devices, base.processes) == (new.devices, new.processes)
     why_not = f"The devices differ: {shown} before, {now} now."
     return _check_same("devices", why_not, same=same, base=shown, new=now)
-
-
-def _device_text(work: Work) -> str:
-    kinds = ", ".join(f"{n} × {name}" for name, n in work.devices.items())
-    processes = "" if work.processes == 1 else f", {work.processes} processes"
-    return f"{kinds or 'no device'}{processes}"
 
 
 def _compare_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:

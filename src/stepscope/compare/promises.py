@@ -114,15 +114,8 @@ def judge_promises(
     """Say of each promise of an earlier run whether the new run kept it.
 
     Where several causes were changed, the gain is that of all together: it is compared
-    with what they promised together, and comes first.
-
-    Args:
-        promises: Of the earlier run.
-        findings: Of the new run.
-        time: The change of the step's time; unavailable where the runs are not
-            comparable.
-        thresholds: How much of an effect must be gone to count as tried.
-        batches: Number of batches of a step of the new run.
+    with what they promised together, and comes first. `findings` and `batches` (of a
+    step) are of the new run; `time` is unavailable where the runs are not comparable.
     """
     if isinstance(time, Unavailable):
         return tuple(

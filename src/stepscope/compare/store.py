@@ -170,12 +170,6 @@ def answer_promises(
 
     A run answers only for runs that were recorded before it, as far as the times are
     known. Nobody answers for a run without promises.
-
-    Args:
-        kept: What is known of other runs.
-        run: The run that is looked at.
-        thresholds: How much of the work must be the same.
-        same_work: Whether somebody states that the work is the same.
     """
     name, start = run.run, run.start_unix_ns
     batches = run.work.batches or 1.0
