@@ -62,11 +62,11 @@ class MemoryUse(Frozen, frozen=True):
     peak_ps: int
     counted: bool
     free_bytes: int | None
-    fragmentation: float | None
-    alive: tuple[Part, ...]
-    least_bytes: tuple[int, ...]
-    at_step: tuple[float, ...]
-    grown: tuple[Part, ...]
+    fragmentation: float | None = None
+    alive: tuple[Part, ...] = ()
+    least_bytes: tuple[int, ...] = ()
+    at_step: tuple[float, ...] = ()
+    grown: tuple[Part, ...] = ()
 
     @property
     def label(self) -> str:
@@ -289,11 +289,8 @@ def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
         peak_ps=int(time_ps[int(use.argmax())]),
         counted=True,
         free_bytes=free,
-        fragmentation=None,
-        alive=(),
         least_bytes=tuple(use.tolist()) if numbers else (),
         at_step=numbers,
-        grown=(),
     )
 
 

@@ -194,28 +194,17 @@ def _hides_replays(
     work_ps: int,
 ) -> bool:
     """Return whether a graph was replayed, and maybe not recorded on the device."""
-    types = trace.table("event_types")
+    launches, types = trace.table("launches"), trace.table("event_types")
     if isinstance(types, Unavailable):
+        return False
+    replaying = types["name"].str.contains(_REPLAY)
+    if not replaying.any():
         return False
     # Where work has no launch call, a graph's may be among it, and be incomplete.
     loose = 100 * untied_ps > THRESHOLDS.without_launch.value * work_ps
-    called = bool(types["name"].str.contains(_REPLAY).any())
-    return called and (loose or _without_work(trace, tied))
-
-
-def _without_work(trace: TraceData, tied: Correlation | Unavailable) -> bool:
-    """Return whether of replayed graphs the device's work may not be recorded.
-
-    Where nodes are traced one by one, each has the number of the call.
-    """
-    launches, types = trace.table("launches"), trace.table("event_types")
-    if (
-        isinstance(launches, Unavailable)
-        or isinstance(tied, Unavailable)
-        or isinstance(types, Unavailable)
-    ):
+    if loose or isinstance(launches, Unavailable) or isinstance(tied, Unavailable):
         return True
-    replaying = types["name"].str.contains(_REPLAY)
+    # Where nodes are traced one by one, each has the number of the call.
     calls = replaying.gather(launches["type"]).to_numpy()
     working = np.zeros(launches.height, bool)
     working[tied.launch_of_activity[tied.launch_of_activity >= 0]] = True

@@ -154,25 +154,19 @@ def named(
     """
     if not slow.any():
         return ()
-    return (*((function,) if function else ()), *_parts_of_owner(shares, slow, owner))
-
-
-def _parts_of_owner(
-    shares: StepShares, slow: NDArray[np.bool_], owner: str | None
-) -> tuple[Part, ...]:
+    first = (function,) if function else ()
     if owner is None:
-        return ()
+        return first
     times = np.array(shares.times(owner), np.float64)
     inside = float(times[slow].mean())
     if not inside or float(times[~slow].mean()) > _ELSEWHERE * inside:
-        return ()
+        return first
     # The loop around all steps makes none of them slow, nor does a smaller part.
     parts = tuple(part for part in shares.parts(owner) if not part.loop)
-    first = next(iter(parts), None)
-    named = first is not None and first.function is not None
-    if named and 2 * parts[0].share_percent >= shares.percent(owner):
-        return parts
-    return tuple(part for part in parts if part.function is None)
+    share = parts[0].share_percent if parts and parts[0].function is not None else 0.0
+    if 2 * share < shares.percent(owner):
+        parts = tuple(part for part in parts if part.function is None)
+    return (*first, *parts)
 
 
 def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import add, sub
+from operator import sub
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -137,27 +137,23 @@ class StepShares(Frozen, frozen=True):
 
     def times(self, *owners: str, place: str = "any") -> tuple[int, ...]:
         """Return the time of some owners in each window."""
-        found = [0] * len(self.window_ps)
-        for owner in owners:
-            for name, times in (
-                ("inside", self.inside_ps.get(owner)),
-                ("between", self.between_ps.get(owner)),
-            ):
-                if place in ("any", name) and times is not None:
-                    found = [*map(add, found, times)]
-        return tuple(found)
+        series = [
+            by_owner[owner]
+            for name, by_owner in (
+                ("inside", self.inside_ps),
+                ("between", self.between_ps),
+            )
+            for owner in owners
+            if place in ("any", name) and owner in by_owner
+        ]
+        if not series:
+            return (0,) * len(self.window_ps)
+        return tuple(map(sum, zip(*series, strict=True)))
 
     def percent(self, *owners: str, place: str = "any") -> float:
         """Return the share of some owners in the time of all judged windows."""
         total = self.total_ps
-        places = (("inside", self.inside_ps), ("between", self.between_ps))
-        mine = sum(
-            sum(times.get(owner, ()))
-            for name, times in places
-            if place in ("any", name)
-            for owner in owners
-        )
-        return 100 * mine / total if total else 0.0
+        return 100 * sum(self.times(*owners, place=place)) / total if total else 0.0
 
     def held_percent(
         self, owner: str, topics: Collection[str], *, place: str = "any"
@@ -235,37 +231,33 @@ class StepShares(Frozen, frozen=True):
 
     def parts(self, *owners: str, place: str = "any") -> tuple[Part, ...]:
         """Return the largest named parts of some owners."""
-        total = self.total_ps
-        merged: dict[tuple[str, str | None, str | None, int | None], int] = {}
-        for one in self.named(*owners, place=place):
-            if one.name is not None:
-                key = (one.name, one.function, one.file, one.line)
-                merged[key] = merged.get(key, 0) + one.time_ps
-        largest = sorted(merged.items(), key=lambda item: -item[1])[:SHOWN]
-        loops = {
-            (one.name, one.function, one.file, one.line)
-            for one in self.named(*owners, place=place)
-            if one.loop
-        }
+        groups: dict[tuple[str, str | None, str | None, int | None], list[NamedTime]]
+        groups = {}
+        for part in self.named(*owners, place=place):
+            if part.name is not None:
+                key = (part.name, part.function, part.file, part.line)
+                groups.setdefault(key, []).append(part)
+        times = {key: sum(part.time_ps for part in groups[key]) for key in groups}
+        largest = sorted(times, key=times.__getitem__, reverse=True)[:SHOWN]
         # Most of a function is named only where it is most of all that is merged.
         details = {
-            (one.name, one.function, one.file, one.line): one.detail
-            for one in self.named(*owners, place=place)
-            if one.name is not None
-            and 2 * one.time_ps >= merged[one.name, one.function, one.file, one.line]
+            key: part.detail
+            for key in largest
+            for part in groups[key]
+            if 2 * part.time_ps >= times[key]
         }
         return tuple(
             Part(
                 name=key[0],
                 detail=details.get(key),
-                loop=key in loops,
+                loop=any(part.loop for part in groups[key]),
                 function=key[1],
                 file=key[2],
                 line=key[3],
-                share_percent=100 * time / total,
+                share_percent=100 * times[key] / self.total_ps,
             )
-            for key, time in largest
-            if total
+            for key in largest
+            if self.total_ps
         )
 
     def caller(self, *owners: str, place: str = "any") -> Part | None:
@@ -289,29 +281,27 @@ class StepShares(Frozen, frozen=True):
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
         """Return the longest intervals of some owners that are worth a look."""
-        found = [
-            (start, end, owner, where)
+        ranges = [
+            (end - start, start, owner, where)
             for (owner, where), intervals in self.ranges.items()
             if owner in owners and place in ("any", where)
             for start, end in intervals
         ]
-        found.sort(key=lambda one: (one[0] - one[1], one[0]))
-        least = _WORTH_A_LOOK * max(
-            (end - start for start, end, *_ in found), default=0
-        )
-        found = [one for one in found if one[1] - one[0] >= least]
+        ranges.sort(key=lambda span: (-span[0], span[1]))
+        least = _WORTH_A_LOOK * ranges[0][0] if ranges else 0
         return tuple(
             Evidence(
                 host=self.host,
                 device=self.device,
                 track=None,
                 start_ps=start,
-                end_ps=end,
+                end_ps=start + dur,
                 ops=tuple(
                     part.name for part in self.named(owner, place=where) if part.name
                 )[:1],
             )
-            for start, end, owner, where in found[:SHOWN]
+            for dur, start, owner, where in ranges[:SHOWN]
+            if dur >= least
         )
 
 

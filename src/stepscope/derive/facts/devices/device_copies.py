@@ -42,11 +42,6 @@ _BLOCKS: Final = 0.8
 #: This share of the copies of a group must lie between the same two ops.
 _VOTE: Final = 0.8
 _SHOWN: Final = 3
-_ROWS: Final = (
-    ("kind", pl.String()),
-    ("source", pl.String()),
-    ("certainty", pl.String()),
-)
 
 
 class CopyGroup(Frozen, frozen=True):
@@ -283,7 +278,7 @@ def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
     blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")
     alone = pl.col("alone_ps")
     groups = (
-        rows.group_by(name for name, _ in _ROWS)
+        rows.group_by("kind", "source", "certainty")
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             pl.col("bytes").sum().alias("bytes"),

@@ -162,11 +162,11 @@ class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
     undecided_narrow_ps: int
     undecided_16_ps: int
     undecided_with_op_ps: int
-    wide_per_step_ps: int | None
-    tf32_per_step_ps: int | None
+    wide_per_step_ps: int | None = None
+    tf32_per_step_ps: int | None = None
     step_confidence: float
-    step_ps: int | None
-    steps: int
+    step_ps: int | None = None
+    steps: int = 0
     kernels: int
     narrow_kernels: int
     evidence_percent: dict[str, float] = {}
@@ -234,16 +234,13 @@ def precision_signals(
     busiest = max(found, key=lambda one: int(one.total_ps.sum()))
     host = busiest.host
     of_host = present(trace[host])
-    per_step = _per_step(busiest, account[host], windows[host])
+    means = _means_of_steps(busiest, account[host], windows[host])
     ops = _largest_ops(of_host, busiest, activity_ops[host])
     shares = [one.group_times() for one in found]
     totals = {name: sum(one[name] for one in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
-        wide_per_step_ps=None if per_step is None else per_step.wide_ps,
-        tf32_per_step_ps=None if per_step is None else per_step.tf32_ps,
-        step_ps=None if per_step is None else per_step.step_ps,
-        steps=0 if per_step is None else per_step.steps,
+        **means,
         step_confidence=step_basis(steps[host]).confidence,
         kernels=sum(int(one.count.sum()) for one in found),
         narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
@@ -258,7 +255,7 @@ def precision_signals(
             )
         },
         largest=ops,
-        causes=_cause_shares(busiest, ops, per_step),
+        causes=_cause_shares(busiest, ops, means),
         devices=tuple(
             f"{one.host}:{number}" for one in found for number in np.unique(one.device)
         ),
@@ -266,23 +263,14 @@ def precision_signals(
     )
 
 
-class _PerStep(Frozen, frozen=True, eq=True):
-    """Means over the clean steps of a device."""
-
-    wide_ps: int
-    tf32_ps: int
-    step_ps: int
-    steps: int
-
-
-def _per_step(
+def _means_of_steps(
     kernels: _Kernels, accounted: Account | Unavailable, windows: Windows | Unavailable
-) -> _PerStep | None:
-    """Return eligible time in 32 bit and TF32 per clean step; None without steps."""
+) -> dict[str, int]:
+    """Return the fields that are means over clean steps; nothing without steps."""
     if isinstance(windows, Unavailable) or isinstance(accounted, Unavailable):
-        return None
+        return {}
     if not windows.has_steps:
-        return None
+        return {}
     device = int(np.bincount(kernels.device, weights=kernels.total_ps).argmax())
     rows = clean_rows(
         accounted.rows.filter(pl.col("device") == device),
@@ -290,7 +278,7 @@ def _per_step(
         compile_percent=THRESHOLDS.dirty_compile.value,
     ).clean
     if not len(rows):
-        return None
+        return {}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     wide = kernels.wide & (kernels.device == device)
     activity = kernels.activity
@@ -298,19 +286,19 @@ def _per_step(
     clean = np.zeros(len(starts), np.bool_)
     clean[rows["window"].to_numpy()] = True
 
-    def time(chosen: NDArray[np.bool_]) -> int:
-        mine = kernels.rows(chosen)
-        begin = start_ps[mine]
-        at = np.searchsorted(starts, begin, side="right") - 1
-        inside = (at >= 0) & (begin < ends[at]) & clean[at]
-        return int(dur_ps[mine[inside]].sum())
+    def mean_ps(chosen: NDArray[np.bool_]) -> int:
+        kernel_rows = kernels.rows(chosen)
+        begin = start_ps[kernel_rows]
+        window = np.searchsorted(starts, begin, side="right") - 1
+        inside = (window >= 0) & (begin < ends[window]) & clean[window]
+        return int(dur_ps[kernel_rows[inside]].sum()) // len(rows)
 
-    return _PerStep(
-        wide_ps=time(wide & ~kernels.tf32) // len(rows),
-        tf32_ps=time(wide & kernels.tf32) // len(rows),
-        step_ps=int(ints(rows, "window_ps").sum()) // len(rows),
-        steps=len(rows),
-    )
+    return {
+        "wide_per_step_ps": mean_ps(wide & ~kernels.tf32),
+        "tf32_per_step_ps": mean_ps(wide & kernels.tf32),
+        "step_ps": int(ints(rows, "window_ps").sum()) // len(rows),
+        "steps": len(rows),
+    }
 
 
 def _largest_ops(
@@ -349,13 +337,14 @@ def _largest_ops(
 
 
 def _cause_shares(
-    kernels: _Kernels, ops: tuple[Fact, ...], per_step: _PerStep | None
+    kernels: _Kernels, ops: tuple[Fact, ...], means: dict[str, int]
 ) -> tuple[CauseShare, ...]:
     """Return the shares of the step that the largest ops take."""
     whole = kernels.time(kernels.wide)
-    if per_step is None or not whole or not per_step.step_ps:
+    if not means or not whole or not means["step_ps"]:
         return ()
-    percent = 100 * (per_step.wide_ps + per_step.tf32_ps) / per_step.step_ps
+    eligible_ps = means["wide_per_step_ps"] + means["tf32_per_step_ps"]
+    percent = 100 * eligible_ps / means["step_ps"]
     shares = [
         (fact.note or "", (fact.value or 0.0) * PS_PER_US / whole) for fact in ops
     ]

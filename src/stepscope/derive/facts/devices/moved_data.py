@@ -119,11 +119,16 @@ def host_moves(
     host, measured = trace.host, windows.measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     rows = _judged_copies(device_activity, exposure.alone_ps, starts, ends)
-    waits, last = _waits_in_turn(rows, idle, len(starts))
-    gathered, gathering = _gathered_results(rows, idle, len(starts))
+    count = len(starts)
+    waits, last = _waits_in_turn(rows, idle, count)
+    results = rows.large & (rows.kind == _RESULT)
+    with_results = [one for one in idle if (results & (rows.device == one)).any()]
+    gathered, gathering = np.zeros(count, np.int64), None
+    if len(with_results) == 1:
+        gathered = rows.sum_by_window(results, rows.alone_ps, count)
+        gathering = f"{host}:{with_results[0]}"
     order = sorted(idle, key=lambda device: (device != last, device))
     basis = step_basis(steps)
-    count = len(starts)
     sums = [
         rows.sum_by_window(
             (rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count
@@ -139,8 +144,8 @@ def host_moves(
         in_turn_ps=tuple(waits.tolist()),
         between_ps=tuple(max(sums, key=lambda one: int(one.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
-        gathering=None if gathering is None else f"{host}:{gathering}",
-        bytes=_bytes_by_way(rows, host, len(starts)),
+        gathering=gathering,
+        bytes=_bytes_by_way(rows, host, count),
     )
 
 
@@ -207,17 +212,6 @@ def _waits_in_turn(
         ).length_ps
         lasts.append(last)
     return waits, max(dict.fromkeys(lasts), key=lasts.count, default=None)
-
-
-def _gathered_results(
-    rows: _Rows, idle: dict[int, Spans], count: int
-) -> tuple[NDArray[np.int64], int | None]:
-    """Return the results alone where one device copies all of them, and which."""
-    results = rows.large & (rows.kind == _RESULT)
-    by_device = [one for one in idle if (results & (rows.device == one)).any()]
-    if len(by_device) != 1:
-        return np.zeros(count, np.int64), None
-    return rows.sum_by_window(results, rows.alone_ps, count), by_device[0]
 
 
 def _bytes_by_way(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], float]:
