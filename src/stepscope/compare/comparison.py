@@ -174,7 +174,7 @@ def compare(
         for field, result in compared.items()
         if isinstance(result, Unavailable)
     )
-    compared |= dict.fromkeys(one.field for one in missing)
+    compared |= dict.fromkeys(note.field for note in missing)
     # So many steps a column that both runs fit on one ruler.
     steps = max(_steps_of_a_host(base), _steps_of_a_host(new))
     group = max(math.ceil(steps / _MOST_COLUMNS), 1)

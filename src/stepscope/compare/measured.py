@@ -63,21 +63,21 @@ _SIDES: Final[dict[str, Literal["host", "device"]]] = {
 
 def op_times(profile: ProfileData) -> OpTimes | Unavailable:
     """Return what each op takes of a step of all hosts and devices."""
-    found = _step_ms_by_key(profile, "framework_op_stats", ("name", "host_or_device"))
-    if isinstance(found, Unavailable):
-        return found
-    return {OpKey(name, _SIDES[side]): ms for (name, side), ms in found.items()}
+    times = _step_ms_by_key(profile, "framework_op_stats", ("name", "host_or_device"))
+    if isinstance(times, Unavailable):
+        return times
+    return {OpKey(name, _SIDES[side]): ms for (name, side), ms in times.items()}
 
 
 def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
     """Return what each kernel takes of a step of all hosts and devices."""
-    found = _step_ms_by_key(profile, "kernel_stats", ("kernel_name", "op_name"))
-    if isinstance(found, Unavailable):
-        return found
+    times = _step_ms_by_key(profile, "kernel_stats", ("kernel_name", "op_name"))
+    if isinstance(times, Unavailable):
+        return times
     runs = kernel_runs(profile)
     return {
         KernelKey(name, op or None): KernelTime(ms, runs.get((name, op or None), 0.0))
-        for (name, op), ms in found.items()
+        for (name, op), ms in times.items()
     }
 
 
@@ -94,15 +94,17 @@ def _step_ms_by_key(
     if len(rows) and not len(known):
         return next(
             (
-                Unavailable(code=one.code, reason=one.reason, remedy=one.remedy)
-                for one in missing
-                if one.field.endswith("per_step_us")
+                Unavailable(code=note.code, reason=note.reason, remedy=note.remedy)
+                for note in missing
+                if note.field.endswith("per_step_us")
             ),
             _NO_STEP_TIME,
         )
     named = known.with_columns(pl.col(keys[1]).fill_null(""))
     summed = named.group_by(keys).agg(pl.col("per_step_us").sum()).sort(keys)
-    return {(name, by): time / _US_PER_MS for name, by, time in summed.iter_rows()}
+    return {
+        (name, second): time / _US_PER_MS for name, second, time in summed.iter_rows()
+    }
 
 
 class Measured(Frozen, frozen=True):

@@ -158,7 +158,9 @@ def _compare_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
 def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
     """Compare the sizes of batches by the best evidence that both runs hold."""
     sizes = base.batch_sizes, new.batch_sizes
-    shown, now = (None if one is None else ", ".join(map(str, one)) for one in sizes)
+    shown, now = (
+        None if stated is None else ", ".join(map(str, stated)) for stated in sizes
+    )
     from_stages = _check_same(
         "batch",
         f"The input pipeline produces batches of {shown} before, {now} now.",
@@ -169,14 +171,14 @@ def _compare_batches(base: Work, new: Work, thresholds: Thresholds) -> Check:
     )
     if None not in sizes and from_stages.status == "differs":
         return from_stages
-    for by, a, b in (
+    for evidence, a, b in (
         ("operands", base.shapes, new.shapes),
         ("programs", base.program_inputs, new.program_inputs),
         ("launches", base.launches, new.launches),
     ):
         shared = None if a is None or b is None else _agreement_of_shapes(a, b)
         if shared is not None:
-            return _compare_shapes(by, *shared, thresholds)
+            return _compare_shapes(evidence, *shared, thresholds)
     if base.batch_sizes is not None and from_stages.status == "same":
         return from_stages
     if base.copied_bytes and new.copied_bytes:
@@ -207,13 +209,13 @@ def _agreement_of_shapes(
             continue
         shapes = a[name].keys() | b[name].keys()
         agreed = sum(
-            min(a[name].get(one, 0.0), b[name].get(one, 0.0)) for one in shapes
+            min(a[name].get(shape, 0.0), b[name].get(shape, 0.0)) for shape in shapes
         )
         common += agreed
         either += max(runs)
         if max(runs) - agreed > max(largest, 0.01 * max(runs)):
             different, largest = name, max(runs) - agreed
-    whole = max(sum(sum(one.values()) for one in run.values()) for run in (a, b))
+    whole = max(sum(sum(shape.values()) for shape in run.values()) for run in (a, b))
     enough = either > 0 and either >= whole / 2
     return (common / either, different) if enough else None
 

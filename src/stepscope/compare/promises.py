@@ -86,7 +86,7 @@ def promises_of_findings(
 
     The largest comes first.
     """
-    found = [
+    promises = [
         Promise(
             finding=one.id,
             title=one.title,
@@ -100,7 +100,7 @@ def promises_of_findings(
         # Of a finding that a narrower one explains, the gain is promised there.
         if one.status == "fail" and one.saving_ms is not None and not one.explained_by
     ]
-    return tuple(sorted(found, key=lambda one: (-one.high_ms, one.finding)))
+    return tuple(sorted(promises, key=lambda one: (-one.high_ms, one.finding)))
 
 
 def judge_promises(
@@ -162,10 +162,10 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     Together they gain at least what the best of them does, and at most the sum, and no
     more than the step, unless one of them is open above.
     """
-    low = max(one.low_ms for one in promises)
+    low = max(promise.low_ms for promise in promises)
     high = max(
-        min(sum(one.high_ms for one in promises), time.base_ms),
-        *(one.high_ms for one in promises),
+        min(sum(promise.high_ms for promise in promises), time.base_ms),
+        *(promise.high_ms for promise in promises),
     )
     gained, least, most = -time.change_ms, -time.high_ms, -time.low_ms
     verdict: Verdict = "inside"
@@ -174,13 +174,13 @@ def _judge_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     if least <= 0 and most >= high:
         verdict = "not_comparable"
         reason = _TOO_WIDE
-    elif least > high and not any(one.open_above for one in promises):
+    elif least > high and not any(promise.open_above for promise in promises):
         verdict = "above"
     elif most < low:
         verdict = "below"
     return Outcome(
-        findings=tuple(one.finding for one in promises),
-        titles=tuple(one.title for one in promises),
+        findings=tuple(promise.finding for promise in promises),
+        titles=tuple(promise.title for promise in promises),
         low_ms=low,
         high_ms=high,
         verdict=verdict,

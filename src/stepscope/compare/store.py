@@ -102,8 +102,8 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
             "promises can be kept beside a local log directory only",
             "Leave out --store, or copy the run first.",
         )
-    found = Path(path).resolve()
-    folder = found if found.is_dir() else found.parent
+    target = Path(path).resolve()
+    folder = target if target.is_dir() else target.parent
     for above in (folder, *folder.parents):
         if above.name == "profile" and above.parent.name == "plugins":
             folder = above.parent.parent

@@ -56,9 +56,9 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(
             self,
-            window_ps=tuple(round(one / batches) for one in self.window_ps),
+            window_ps=tuple(round(time_ps / batches) for time_ps in self.window_ps),
             owners_ps={
-                name: tuple(round(one / batches) for one in times)
+                name: tuple(round(time_ps / batches) for time_ps in times)
                 for name, times in self.owners_ps.items()
             },
         )
@@ -70,8 +70,8 @@ class RunTimes(msgspec.Struct, frozen=True, kw_only=True):
         """
         each = len(values) // self.hosts
         if self.hosts == 1 or each * self.hosts != len(values):
-            return [float(one) for one in values]
-        return [sum(values[at::each]) / self.hosts for at in range(each)]
+            return [float(value) for value in values]
+        return [sum(values[step::each]) / self.hosts for step in range(each)]
 
 
 def run_times(profile: ProfileData) -> RunTimes | Unavailable:

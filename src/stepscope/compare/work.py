@@ -227,9 +227,9 @@ def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
 def _windows_of_hosts(profile: ProfileData) -> list[_HostWindows]:
     hosts = []
     for host in profile.hosts:
-        found = profile.derived(host, windows)
-        if not isinstance(found, Unavailable):
-            rows = found.measured.sort("start_ps")
+        host_windows = profile.derived(host, windows)
+        if not isinstance(host_windows, Unavailable):
+            rows = host_windows.measured.sort("start_ps")
             step_rows = rows["step_row"].fill_null(-1).cast(pl.Int64).to_numpy()
             starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
             hosts.append(_HostWindows(host, starts, ends, step_rows))
@@ -240,11 +240,11 @@ def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | No
     """Return the mean number of batches of a measured step; None where unknown."""
     counts = []
     for measured in hosts:
-        found = profile.derived(measured.host, steps)
-        if isinstance(found, Unavailable):
+        host_steps = profile.derived(measured.host, steps)
+        if isinstance(host_steps, Unavailable):
             return None
         step_rows = measured.step_rows[measured.step_rows >= 0].tolist()
-        batches = found.rows["batches"][step_rows]
+        batches = host_steps.rows["batches"][step_rows]
         if batches.null_count() or not len(batches):
             return None
         counts += batches.to_list()
@@ -313,17 +313,19 @@ def _count_ops(
     """Return the sizes of operands by op, and the ops, of the host's executions."""
     shaped, executed = [], []
     for measured in hosts:
-        found = profile.derived(measured.host, host_op_events)
-        if isinstance(found, Unavailable):
+        executions = profile.derived(measured.host, host_op_events)
+        if isinstance(executions, Unavailable):
             continue
-        category = found.ops["category"].to_numpy()
+        category = executions.ops["category"].to_numpy()
         of_framework = np.isin(category, [int(one) for one in _FRAMEWORKS])
-        chosen = of_framework[found.op] & measured.contains_times(found.start_ps)
-        chosen &= ~_produces_input(profile, measured.host, found)
-        names = found.ops["name"][found.op[chosen]]
+        chosen = of_framework[executions.op] & measured.contains_times(
+            executions.start_ps
+        )
+        chosen &= ~_produces_input(profile, measured.host, executions)
+        names = executions.ops["name"][executions.op[chosen]]
         rows = pl.DataFrame({"op": names}).with_columns(pl.lit(1).alias("count"))
         executed.append(rows)
-        sizes = operand_shapes(profile, measured.host, found.event[chosen])
+        sizes = operand_shapes(profile, measured.host, executions.event[chosen])
         if sizes is not None:
             shaped.append(rows.with_columns(sizes))
     if not any(len(rows) for rows in executed):

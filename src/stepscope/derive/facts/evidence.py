@@ -167,7 +167,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 def longest(spans: Spans) -> list[tuple[int, int]]:
     """Return the longest intervals of a set, longest first."""
     order = largest(spans.end_ps - spans.start_ps)
-    return [(int(spans.start_ps[at]), int(spans.end_ps[at])) for at in order]
+    return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
 
 
 def largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -175,14 +175,16 @@ def largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
     So many are returned as are shown.
     """
-    some = np.arange(len(values))
+    chosen = np.arange(len(values))
     if len(values) > SHOWN:
         # Of many only those that may be shown are sorted; equal ones may be many.
         least = np.partition(values, -SHOWN)[-SHOWN]
         equal = np.flatnonzero(values == least)[:SHOWN]
-        some = np.sort(np.append(equal, np.flatnonzero(values > least)))
-    found: NDArray[np.int64] = some[np.argsort(-values[some], kind="stable")[:SHOWN]]
-    return found
+        chosen = np.sort(np.append(equal, np.flatnonzero(values > least)))
+    places: NDArray[np.int64] = chosen[
+        np.argsort(-values[chosen], kind="stable")[:SHOWN]
+    ]
+    return places
 
 
 def event_labels(

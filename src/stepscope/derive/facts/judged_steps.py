@@ -203,12 +203,12 @@ def unexplained_outside(
     if windows.has_steps:
         return {}
     judged = windows.judged
-    found: dict[int | None, float] = {}
+    percents: dict[int | None, float] = {}
     for device in account.devices:
         worked = (judged - Spans.union_of(device.idle.values())).hull
         if device.device is None or worked is None:
             continue
         unexplained = device.idle["unexplained"] & judged
         outside = unexplained.length_ps - unexplained.clip(*worked).length_ps
-        found[device.device] = 100 * outside / judged.length_ps
-    return found
+        percents[device.device] = 100 * outside / judged.length_ps
+    return percents

@@ -157,7 +157,7 @@ def memory_signals(
         if placed.has_steps:
             closed = placed.rows.filter(~pl.col("open_end"))
             steps[host] = ints(closed, "start_ps"), ints(closed, "end_ps")
-    found = [
+    allocators = [
         _allocator_use(host, allocations, replay, memory, steps[host])
         for host, replay in known_hosts(memory_replay).items()
         if not isinstance(allocations := hosts[host].table("allocations"), Unavailable)
@@ -165,8 +165,8 @@ def memory_signals(
     ]
     processes = (_process_use(one, steps[host]) for host, one in hosts.items())
     return MemorySignals(
-        (*found, *(one for one in processes if one is not None)),
-        None if found else first_reason(memory_replay) or _NO_EVENTS,
+        (*allocators, *(one for one in processes if one is not None)),
+        None if allocators else first_reason(memory_replay) or _NO_EVENTS,
         tuple(
             failure for one in hosts.values() for failure in _failed_allocations(one)
         ),
@@ -205,7 +205,7 @@ def _allocator_use(
     total = events["capacity_bytes"].fill_null(parts).max()
     time_ps = ints(events, "start_ps")
     peak = memory.peak
-    at = None if peak is None else events.row(peak, named=True)
+    peak_event = None if peak is None else events.row(peak, named=True)
     least, numbers = _least_by_step(memory, time_ps, steps)
     # What a replay adds up, and what a young allocator counts, leaves out older blocks.
     older = events["older_counted"].eq(other=False).any()
@@ -218,8 +218,8 @@ def _allocator_use(
         peak_bytes=highest,
         peak_ps=0 if peak is None else int(time_ps[peak]),
         counted=not memory.replayed and not older,
-        free_bytes=None if at is None else at["free_bytes"],
-        fragmentation=None if at is None else at["fragmentation"],
+        free_bytes=None if peak_event is None else peak_event["free_bytes"],
+        fragmentation=None if peak_event is None else peak_event["fragmentation"],
         alive=()
         if peak is None
         else _largest_ops(allocations, replay.alive_rows(memory, peak), highest),
@@ -311,13 +311,14 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
     texts = trace.strings
     start_ps = ints(events, "start_ps")
     taken = start_ps[_rows_of_events(trace, _ALLOCATION)]
-    found = []
+    failures = []
     for row in rows.tolist():
-        mine = stats.filter(pl.col("event") == row)
+        values = stats.filter(pl.col("event") == row)
         said = {
-            texts[key]: value for key, value in mine.select("key", "value").iter_rows()
+            texts[key]: value
+            for key, value in values.select("key", "value").iter_rows()
         }
-        found.append(
+        failures.append(
             Failure(
                 host=trace.host,
                 device=said.get("Device Id"),
@@ -328,7 +329,7 @@ def _failed_allocations(trace: TraceData) -> list[Failure]:
                 recovered=bool((taken > start_ps[row]).any()),
             )
         )
-    return sorted(found, key=lambda one: one.time_ps)
+    return sorted(failures, key=lambda one: one.time_ps)
 
 
 _MARK: Final = r"^items added to "
@@ -362,9 +363,11 @@ def host_growth(
     noted = event_types.filter(pl.col("name").str.contains(_MARK))["name"]
     counted = map(KeptCounter.of, noted.unique(maintain_order=True).to_list())
     grown = (
-        _container_growth(trace, one, begins) for one in counted if one is not None
+        _container_growth(trace, container, begins)
+        for container in counted
+        if container is not None
     )
-    return tuple(one for one in grown if one is not None)
+    return tuple(container for container in grown if container is not None)
 
 
 @of_run
@@ -372,7 +375,9 @@ def kept_growth(
     *, host_growth: OfHosts[tuple[KeptGrowth, ...]]
 ) -> tuple[KeptGrowth, ...]:
     """Return the containers of all hosts that grew."""
-    return tuple(one for each in known_hosts(host_growth).values() for one in each)
+    return tuple(
+        growth for each in known_hosts(host_growth).values() for growth in each
+    )
 
 
 def _container_growth(
@@ -386,5 +391,5 @@ def _container_growth(
     steps = int(((begins >= first) & (begins < last)).sum())
     return KeptGrowth(
         *(trace.host, counted, steps),
-        *(float(one.value[-1]) for one in (items, array_bytes, graphs)),
+        *(float(reading.value[-1]) for reading in (items, array_bytes, graphs)),
     )

@@ -68,15 +68,15 @@ def counter(trace: TraceData, name: str) -> Readings | None:
     if not wanted.any():
         return None
     rows = picked(handles(events, "type"), wanted)
-    mine = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
+    readings = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
         "event", keep="first"
     )
-    if not len(mine):
+    if not len(readings):
         return None
-    time_ps = ints(events, "start_ps")[mine["event"].to_list()]
+    time_ps = ints(events, "start_ps")[readings["event"].to_list()]
     order = np.argsort(time_ps, kind="stable")
-    value = mine["value"].to_numpy()
-    real = (mine["kind"] == DOUBLE).to_numpy()
+    value = readings["value"].to_numpy()
+    real = (readings["kind"] == DOUBLE).to_numpy()
     number = np.where(real, value.view(np.float64), value)
     return Readings(time_ps[order], number[order].astype(np.float64))
 
@@ -132,8 +132,10 @@ def processor_signals(
         return _NOT_RECORDED
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
-    own = [_mean_of_windows(counter(trace, one), starts, ends) for one in _OWN]
-    threads = [_mean_of_windows(counter(trace, one), starts, ends) for one in _THREADS]
+    own = [_mean_of_windows(counter(trace, name), starts, ends) for name in _OWN]
+    threads = [
+        _mean_of_windows(counter(trace, name), starts, ends) for name in _THREADS
+    ]
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
@@ -233,14 +235,14 @@ def asleep(
     ends = ints(windows.measured, "end_ps")
     times = tuple(host_waits.spans.within(starts, ends).tolist())
     share = 100 * sum(times) / max(int((ends - starts).sum()), 1)
-    other = None
+    other_thread = None
     if host_waits.thread is not None and host_waits.running is not None:
-        other = _named_part(host_waits.running, share, thread=host_waits.thread)
+        other_thread = _named_part(host_waits.running, share, thread=host_waits.thread)
     function = _named_part(host_waits.function, share)
     used = None if cores is None else cores.workers
     beside = host_waits.works and not host_waits.of_library
     workers = None if beside or (used or 0.0) < _AT_WORK else used
-    return Asleep(times, share, function, host_waits.works, other, workers)
+    return Asleep(times, share, function, host_waits.works, other_thread, workers)
 
 
 def _named_part(name: Name, share_percent: float, *, thread: str | None = None) -> Part:

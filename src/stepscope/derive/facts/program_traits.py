@@ -127,11 +127,11 @@ def collected_by_hand(
     key = find_handle(trace.strings, StatKey.GENERATION)
     generation, known = numbers_of(rows_with_key(stats, "event", key), rows, key)
     counts = Counter(generation[known].tolist())
-    every = counts[_ALL_OBJECTS]
-    younger = counts.total() - every
+    of_all_objects = counts[_ALL_OBJECTS]
+    younger = counts.total() - of_all_objects
     if not counts:
         return None
-    return every >= _FEW_COLLECTIONS and younger < _YOUNGER * every
+    return of_all_objects >= _FEW_COLLECTIONS and younger < _YOUNGER * of_all_objects
 
 
 def host_annotations(
@@ -190,6 +190,6 @@ def anomaly_checks(
     named = (event_types["name"] == _CHECK).to_numpy()
     starts = ints(events, "start_ps")[picked(handles(events, "type"), named)]
     begins = ints(windows.measured, "start_ps")
-    at = np.searchsorted(begins, starts, side="right") - 1
-    inside = (at >= 0) & (starts < ints(windows.measured, "end_ps")[at])
+    window = np.searchsorted(begins, starts, side="right") - 1
+    inside = (window >= 0) & (starts < ints(windows.measured, "end_ps")[window])
     return int(inside.sum()) / len(begins) if inside.any() else None

@@ -39,7 +39,9 @@ _GRADES: Final = {"info": 1.0, "warning": 0.9, "error": 0.6}
 def record_grade(*, trace: OfHosts[TraceData]) -> float:
     """Return 1 where the record shows no flaw, less where it does."""
     notes = (
-        note for one in known_hosts(trace).values() for note in one.quality_notes()
+        note
+        for recorded in known_hosts(trace).values()
+        for note in recorded.quality_notes()
     )
     return min((_GRADES[note.severity] for note in notes), default=1.0)
 
@@ -103,12 +105,15 @@ def capture_signals(
 ) -> CaptureSignals:
     """Look at every recording; the one with most devices gives their numbers."""
     hosts = known_hosts(trace)
-    notes = [note for one in hosts.values() for note in one.quality_notes()]
+    notes = [note for recorded in hosts.values() for note in recorded.quality_notes()]
     devices, computing, copying = max(
-        (_device_counts(one, activity_classes[host]) for host, one in hosts.items()),
+        (
+            _device_counts(recorded, activity_classes[host])
+            for host, recorded in hosts.items()
+        ),
         default=(0, 0, 0),
     )
-    environments = [one.table("environment") for one in hosts.values()]
+    environments = [recorded.table("environment") for recorded in hosts.values()]
     ranks = [
         count
         for environment in environments
@@ -145,8 +150,8 @@ def capture_signals(
         few_looks=most_looks if too_few else None,
         system_calls=system_calls,
         replays=any(
-            _hides_replays(one, correlation[host], *untied[host])
-            for host, one in hosts.items()
+            _hides_replays(recorded, correlation[host], *untied[host])
+            for host, recorded in hosts.items()
         ),
         without_launch_percent=100 * untied_ps / work_ps if work_ps else None,
     )

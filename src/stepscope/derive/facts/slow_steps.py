@@ -52,10 +52,10 @@ def slow_steps(shares: StepShares, thresholds: Thresholds) -> NDArray[np.bool_]:
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
-    found: NDArray[np.bool_] = (length > median + _DEVIATIONS * deviation) & (
+    slow: NDArray[np.bool_] = (length > median + _DEVIATIONS * deviation) & (
         length > thresholds.outlier_ratio.value * median
     )
-    return found
+    return slow
 
 
 def longest_period(steps: int) -> int:
@@ -75,12 +75,12 @@ def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
     more = np.where(slow, length - np.median(length), 0.0)
     for every in range(2, longest_period(count) + 1):
         for phase in np.unique(number[slow] % every).tolist():
-            mine = number % every == phase
-            if mine.sum() < _OFTEN or not slow[mine].all():
+            in_phase = number % every == phase
+            if in_phase.sum() < _OFTEN or not slow[in_phase].all():
                 continue
-            least = _MOST if mine.sum() >= _MANY else _NEARLY_ALL
-            if more[mine].sum() >= least * more.sum():
-                return Period(every, mine)
+            least = _MOST if in_phase.sum() >= _MANY else _NEARLY_ALL
+            if more[in_phase].sum() >= least * more.sum():
+                return Period(every, in_phase)
     return None
 
 
@@ -179,10 +179,10 @@ def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...
             host=shares.host,
             device=shares.device,
             track=None,
-            start_ps=shares.bounds[at][0],
-            end_ps=shares.bounds[at][1],
-            ops=(f"step {shares.numbers[at]}",) if shares.numbers else (),
+            start_ps=shares.bounds[step][0],
+            end_ps=shares.bounds[step][1],
+            ops=(f"step {shares.numbers[step]}",) if shares.numbers else (),
         )
-        for at in longest.tolist()
+        for step in longest.tolist()
         if shares.bounds
     )

@@ -160,12 +160,12 @@ class StepShares(Frozen, frozen=True):
     ) -> float:
         """Return what of an owner's time is that of some topics, in percent."""
         total = self.total_ps
-        mine = sum(
+        held_ps = sum(
             time
-            for (topic, by, where), time in self.held.items()
-            if topic in topics and by == owner and place in ("any", where)
+            for (topic, holder, where), time in self.held.items()
+            if topic in topics and holder == owner and place in ("any", where)
         )
-        return 100 * mine / total if total else 0.0
+        return 100 * held_ps / total if total else 0.0
 
     def series(
         self,
@@ -263,10 +263,10 @@ class StepShares(Frozen, frozen=True):
     def caller(self, *owners: str, place: str = "any") -> Part | None:
         """Return the program's function that calls most of some owners' time."""
         called: dict[tuple[str, str | None, int | None], int] = {}
-        for one in self.callers:
-            if one.owner in owners and place in ("any", one.place) and one.function:
-                key = (one.function, one.file, one.line)
-                called[key] = called.get(key, 0) + one.time_ps
+        for part in self.callers:
+            if part.owner in owners and place in ("any", part.place) and part.function:
+                key = (part.function, part.file, part.line)
+                called[key] = called.get(key, 0) + part.time_ps
         most = max(called.values(), default=0)
         if not most or 2 * most < sum(self.times(*owners, place=place)):
             return None
@@ -317,7 +317,7 @@ class AccountSignals(Frozen, frozen=True):
     @property
     def has_devices(self) -> bool:
         """Whether the work of a device could be looked at."""
-        return any(one.device is not None for one in self.shares)
+        return any(share.device is not None for share in self.shares)
 
     def judged(self, *owners: str, place: str = "any") -> StepShares:
         """Return the busiest device; else the host with most of an effect."""
@@ -325,7 +325,7 @@ class AccountSignals(Frozen, frozen=True):
 
     def labelled(self, label: str) -> StepShares:
         """Return the account of a device, or host, by its label."""
-        return next(one for one in self.shares if one.label == label)
+        return next(share for share in self.shares if share.label == label)
 
     def ranked(self, *owners: str, place: str = "any") -> tuple[str, ...]:
         """Return the labels: the judged one, then by their share of some owners."""
@@ -372,10 +372,10 @@ def account_signals(
     *, step_shares: OfHosts[tuple[StepShares, ...]]
 ) -> AccountSignals | Unavailable:
     """Read the account of the measured windows of every host."""
-    found = [one for each in known_hosts(step_shares).values() for one in each]
-    if not found:
+    shares = [share for each in known_hosts(step_shares).values() for share in each]
+    if not shares:
         return first_reason(step_shares) or _NO_WINDOW
-    return AccountSignals(tuple(found))
+    return AccountSignals(tuple(shares))
 
 
 def _shares_of_device(
@@ -391,14 +391,16 @@ def _shares_of_device(
     steps: Steps | Unavailable,
     windows: Windows,
 ) -> StepShares:
-    mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
-    rows, between = rows.filter(mine), between.filter(mine)
-    out = _times_by_owner(between, IDLE_OWNERS)
-    every = _times_by_owner(rows, [owner.name for owner in OWNERS])
+    of_device = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+    rows, between = rows.filter(of_device), between.filter(of_device)
+    between_ps = _times_by_owner(between, IDLE_OWNERS)
+    times_ps = _times_by_owner(rows, [owner.name for owner in OWNERS])
     missing, topic_spans = _missing_and_topics(account, rows, topics, device)
     names, callers = _names_and_callers(parts, device)
     calls = None if isinstance(facts, Unavailable) or device is None else facts
-    (instants,) = (one for one in account.devices if one.device == device)
+    (instants,) = (
+        accounted for accounted in account.devices if accounted.device == device
+    )
     of_windows = windows.rows[rows["window"].to_list()]
     starts, ends = ints(of_windows, "start_ps"), ints(of_windows, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
@@ -433,11 +435,13 @@ def _shares_of_device(
         closed=not windows.measured["open_end"].all(),
         window_ps=tuple(rows["window_ps"].to_list()),
         inside_ps={
-            owner: tuple(map(sub, times, out[owner])) if owner in out else times
-            for owner, times in every.items()
+            owner: tuple(map(sub, times, between_ps[owner]))
+            if owner in between_ps
+            else times
+            for owner, times in times_ps.items()
         }
         | inside,
-        between_ps=out | out_of_steps,
+        between_ps=between_ps | out_of_steps,
         missing=missing,
         working_ps=working_time_ps(rows),
         names=names,

@@ -224,8 +224,8 @@ class AnnotationCalls(Frozen, frozen=True):
     def calls_named(self, name: str) -> NDArray[np.bool_]:
         """Return by call whether it has a name."""
         key = self.names.index(name) if name in self.names else -1
-        found: NDArray[np.bool_] = self.places.key[self.places.node] == key
-        return found
+        of_name: NDArray[np.bool_] = self.places.key[self.places.node] == key
+        return of_name
 
 
 def annotation_calls(
@@ -339,8 +339,8 @@ def _range_rows(
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
         label = np.where(through, np.int32(-1), np.int32(0))
         inside = np.empty(len(types), np.int32)
-        for one in np.unique(track[guessed]).tolist():
-            begin, end = tracks["event_begin"][one], tracks["event_end"][one]
+        for lane in np.unique(track[guessed]).tolist():
+            begin, end = tracks["event_begin"][lane], tracks["event_end"][lane]
             inside[begin:end] = by_row(label, types[begin:end])
             inherit_labels(nesting.parent, inside, begin, end)
         found[guessed] = inside[rows[guessed]] < 0
@@ -399,8 +399,8 @@ def _steps_of_calls(
     if isinstance(steps, Unavailable) or steps.on_device:
         return nothing
     begins = ints(steps.rows, "start_ps")
-    found = (np.searchsorted(begins, start_ps, side="right") - 1).astype(np.int32)
+    step = (np.searchsorted(begins, start_ps, side="right") - 1).astype(np.int32)
     last_end = steps.rows["end_ps"][-1]
     if last_end is not None:
-        found = np.where(start_ps >= last_end, np.int32(-1), found)
-    return found
+        step = np.where(start_ps >= last_end, np.int32(-1), step)
+    return step

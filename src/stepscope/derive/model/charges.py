@@ -112,9 +112,11 @@ def host_charges(
     if reads is not None:
         # A variable counts where it is read first, so that it counts once.
         unit = reads.unit[rows]
-        some = np.flatnonzero(unit >= 0)
-        units, first = np.unique(unit[some], return_index=True)
-        read = totals_by(distinct.code[some[first]], reads.elements[units], count=count)
+        assigned = np.flatnonzero(unit >= 0)
+        units, first = np.unique(unit[assigned], return_index=True)
+        read = totals_by(
+            distinct.code[assigned[first]], reads.elements[units], count=count
+        )
         elements, readers = read.total, read.count
     return _named_ops(host.ops, op[distinct.first]).with_columns(
         pl.Series("place", where[distinct.first]),
@@ -211,11 +213,11 @@ def parameter_charges(
         parameters: The table of that name.
         trainable_only: Leave out those that are known not to be trained.
     """
-    some = parameters
+    counted = parameters
     if trainable_only:
-        some = parameters.filter(pl.col("trainable").fill_null(value=True))
+        counted = parameters.filter(pl.col("trainable").fill_null(value=True))
     rows = []
-    for name, scope, sizes in some.select("name", "scope", "shape").iter_rows():
+    for name, scope, sizes in counted.select("name", "scope", "shape").iter_rows():
         divider = name[len(scope) : len(scope) + 1]
         inside = scope and divider and name.startswith(scope)
         path = name.replace(divider, "/") if inside else name
@@ -298,11 +300,11 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
         pl.when(pl.int_range(pl.len()).over(columns) == 0).then(name)
         for name, columns in (("allocated_bytes", key), ("elsewhere", ["name"]))
     ]
-    some = pl.any_horizontal(part.is_not_null() for part in parts)
+    has_part = pl.any_horizontal(part.is_not_null() for part in parts)
     return (
         merged.join(allocated, on=key, how="left", maintain_order="left")
         .join(elsewhere, on="name", how="left", maintain_order="left")
-        .with_columns(allocated_bytes=pl.when(some).then(pl.sum_horizontal(parts)))
+        .with_columns(allocated_bytes=pl.when(has_part).then(pl.sum_horizontal(parts)))
     )
 
 

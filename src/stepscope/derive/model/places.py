@@ -271,8 +271,8 @@ def _text_by_class(
         .then(pl.lit(_SEVERAL))
         .otherwise(pl.Series(texts)),
     )
-    every = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
-    return every.join(found, on="class", how="left", maintain_order="left")["text"]
+    classes = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
+    return classes.join(found, on="class", how="left", maintain_order="left")["text"]
 
 
 def _program_place(frames: EventPlaces) -> NDArray[np.int32]:

@@ -212,12 +212,12 @@ def line_times(
         return spans if within is None else spans & within
 
     for track in np.intersect1d(functions.track, ops.track).tolist():
-        mine, other = _runs_on_track(functions, track), _runs_on_track(ops, track)
-        named = other.start + np.flatnonzero(ops.line[other] >= 0)
+        calls, executions = _runs_on_track(functions, track), _runs_on_track(ops, track)
+        named = executions.start + np.flatnonzero(ops.line[executions] >= 0)
         # The op's line is exact: its time is not the function's around it.
-        of_functions[mine] -= _self_times_in(functions, mine, union(ops, named))
-        left = _self_times_in(ops, other, union(functions, mine))
-        of_ops[other] -= np.where(ops.line[other] < 0, left, 0)
+        of_functions[calls] -= _self_times_in(functions, calls, union(ops, named))
+        left = _self_times_in(ops, executions, union(functions, calls))
+        of_ops[executions] -= np.where(ops.line[executions] < 0, left, 0)
     for runs, own in ((functions, of_functions), (ops, of_ops)):
         np.add.at(host, runs.line, own)
         outer = np.flatnonzero(runs.outermost)
@@ -228,8 +228,8 @@ def line_times(
     if activities is not None:
         spent = np.where(activities, spent, 0)
     around = by_row(functions.line, found.device_function, none=-1)
-    at = np.where(found.device_line >= 0, found.device_line, around)
-    np.add.at(device, at, spent)
+    line_row = np.where(found.device_line >= 0, found.device_line, around)
+    np.add.at(device, line_row, spent)
     exact = np.flatnonzero(found.device_line >= 0)
     np.add.at(total_device, found.device_line[exact], spent[exact])
     launched = _launched_device_ps(functions, found.device_function, spent)
@@ -242,8 +242,8 @@ def line_times(
         pl.Series("op", _main_ops(found, of_ops, spent)),
         *(pl.Series(name, times[:, k]) for k, name in enumerate(_TIMES)),
     )
-    some = pl.sum_horizontal(_TIMES) > 0
-    rows = rows.select(*LINE_TIMES).filter(some | pl.col("file").is_null())
+    took_time = pl.sum_horizontal(_TIMES) > 0
+    rows = rows.select(*LINE_TIMES).filter(took_time | pl.col("file").is_null())
     if found.launches_known or not len(spent):
         return rows
     of_line = pl.col("function").is_null()
@@ -335,15 +335,19 @@ def _number_runs(
     line = inherit_labels(nested.parent, own_line.astype(np.int32))
     named = own_line >= 0
     outermost = named.copy()
-    some = np.flatnonzero(line >= 0)
-    if len(some):
+    with_line = np.flatnonzero(line >= 0)
+    if len(with_line):
         # The first to begin of those that name a line, while it runs.
         placed = pl.DataFrame(
-            {"track": track[some], "line": line[some], "end": end_ps[some]}
+            {
+                "track": track[with_line],
+                "line": line[with_line],
+                "end": end_ps[with_line],
+            }
         )
         before = pl.col("end").cum_max().shift(1).over("track", "line")
         ended = placed.select(before.fill_null(np.iinfo(np.int64).min)).to_series()
-        outermost[some] &= start_ps[some] >= ended.to_numpy()
+        outermost[with_line] &= start_ps[with_line] >= ended.to_numpy()
     return Runs(
         *(track, start_ps, end_ps, nested.parent, nested.depth, nested.self_ps),
         *(line, named, outermost),
@@ -354,24 +358,24 @@ def _innermost_functions(
     functions: Runs, events: pl.DataFrame, calls: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     """Return the innermost run of a function around the begin of some events."""
-    found = np.full(len(calls), _NONE)
+    innermost = np.full(len(calls), _NONE)
     if not len(functions.track):
-        return found
-    some = np.flatnonzero(calls >= 0)
-    track = handles(events, "track")[calls[some]]
-    time = ints(events, "start_ps")[calls[some]]
-    for one in np.intersect1d(functions.track, track).tolist():
-        rows = _runs_on_track(functions, one)
-        here = np.flatnonzero(track == one)
+        return innermost
+    known = np.flatnonzero(calls >= 0)
+    track = handles(events, "track")[calls[known]]
+    time = ints(events, "start_ps")[calls[known]]
+    for thread in np.intersect1d(functions.track, track).tolist():
+        rows = _runs_on_track(functions, thread)
+        here = np.flatnonzero(track == thread)
         last = np.searchsorted(functions.start_ps[rows], time[here], side="right")
-        found[some[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
+        innermost[known[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
     ends, parents = np.append(functions.end_ps, 0), np.append(functions.parent, _NONE)
     when = np.zeros(len(calls), np.int64)
-    when[some] = time
+    when[known] = time
     # What ended before lies beside the call: what is around both is looked for.
-    while len(over := np.flatnonzero((found >= 0) & (ends[found] <= when))):
-        found[over] = parents[found[over]]
-    return found
+    while len(over := np.flatnonzero((innermost >= 0) & (ends[innermost] <= when))):
+        innermost[over] = parents[innermost[over]]
+    return innermost
 
 
 def _runs_on_track(runs: Runs, track: int) -> slice:
@@ -397,28 +401,28 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
     if (end[inside] > end[parent[inside]]).any():
         # A run that ends after the one around it keeps its time.
         for level in range(int(depth.max()), 0, -1):
-            at = np.flatnonzero(depth == level)
-            np.maximum.at(reach, parent[at], reach[at])
-    found = spans.within(start, end)
+            at_level = np.flatnonzero(depth == level)
+            np.maximum.at(reach, parent[at_level], reach[at_level])
+    own_ps = spans.within(start, end)
     until = np.minimum(reach[inside], end[parent[inside]])
-    np.subtract.at(found, parent[inside], spans.within(start[inside], until))
-    return found
+    np.subtract.at(own_ps, parent[inside], spans.within(start[inside], until))
+    return own_ps
 
 
 def _launched_device_ps(
     functions: Runs, around: NDArray[np.int32], spent: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return by run of a function the device time launched in it and its callees."""
-    found = np.zeros(len(functions.line) + 1, np.int64)
-    np.add.at(found, around, spent)
-    found[-1] = 0
-    some = np.flatnonzero(found)
+    device_ps = np.zeros(len(functions.line) + 1, np.int64)
+    np.add.at(device_ps, around, spent)
+    device_ps[-1] = 0
+    launching = np.flatnonzero(device_ps)
     for level in range(int(functions.depth.max(initial=0)), 0, -1):
-        at = some[functions.depth[some] == level]
-        above = functions.parent[at]
-        np.add.at(found, above, found[at])
-        some = np.union1d(some, above)
-    return found[:-1]
+        at_level = launching[functions.depth[launching] == level]
+        above = functions.parent[at_level]
+        np.add.at(device_ps, above, device_ps[at_level])
+        launching = np.union1d(launching, above)
+    return device_ps[:-1]
 
 
 def _main_ops(
@@ -445,5 +449,5 @@ def _main_ops(
         .sort("spent", "op", descending=[True, False])
         .unique("line", keep="first", maintain_order=True)
     )
-    every = pl.DataFrame({"line": np.arange(len(source.lines) + 1, dtype=np.int32)})
-    return every.join(most, on="line", how="left", maintain_order="left")["op"]
+    lines = pl.DataFrame({"line": np.arange(len(source.lines) + 1, dtype=np.int32)})
+    return lines.join(most, on="line", how="left", maintain_order="left")["op"]

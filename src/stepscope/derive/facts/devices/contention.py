@@ -53,16 +53,16 @@ def busy_threads(classes: HostClasses) -> BusyThreads | None:
     """Count the busy threads of the input pipeline; None where none was recorded."""
     driving = set(classes.threads.driving_tracks())
     sets = [
-        found[code]
-        for track, found in classes.by_thread.items()
+        spans[code]
+        for track, spans in classes.by_thread.items()
         if track not in driving
         for code in _PIPELINE
-        if code in found
+        if code in spans
     ]
     if not sets:
         return None
-    begins = np.sort(np.concatenate([one.start_ps for one in sets]))
-    ends = np.sort(np.concatenate([one.end_ps for one in sets]))
+    begins = np.sort(np.concatenate([part.start_ps for part in sets]))
+    ends = np.sort(np.concatenate([part.end_ps for part in sets]))
     times = np.unique(np.concatenate((begins, ends)))
     busy = np.searchsorted(begins, times, side="right") - np.searchsorted(
         ends, times, side="right"
@@ -132,10 +132,10 @@ def contention_signals(
     )
     enough = bool(len(busy_pauses) and len(quiet_pauses))
     return {
-        one.device: Contention(
+        device.device: Contention(
             cores=cores,
             contended_ps=tuple(
-                (one.idle["launch"] & crowded).within(starts, ends).tolist()
+                (device.idle["launch"] & crowded).within(starts, ends).tolist()
             ),
             busy_launches=len(busy_pauses),
             quiet_launches=len(quiet_pauses),
@@ -143,8 +143,8 @@ def contention_signals(
             quiet_pace_ps=_high_percentile(quiet_pauses),
             chance=_chance_of_longer(busy_pauses, quiet_pauses) if enough else None,
         )
-        for one in account.devices
-        if one.device is not None
+        for device in account.devices
+        if device.device is not None
     }
 
 
@@ -158,17 +158,19 @@ def _pauses_by_load(
     order = np.lexsort((called_ps, track))
     begin, lane = called_ps[order], track[order]
     pause = np.diff(begin)
-    at = begin[1:]
+    ends_ps = begin[1:]
     chosen = (
-        (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _contains_times(judged, at)
+        (lane[1:] == lane[:-1])
+        & (pause <= _PAUSE_PS)
+        & _contains_times(judged, ends_ps)
     )
-    busy = _contains_times(crowded, at)
+    busy = _contains_times(crowded, ends_ps)
     return pause[chosen & busy], pause[chosen & ~busy]
 
 
 def _contains_times(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
-    return found
+    inside: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
+    return inside
 
 
 def _high_percentile(pauses: NDArray[np.int64]) -> float | None:

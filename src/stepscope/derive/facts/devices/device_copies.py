@@ -132,25 +132,25 @@ def _judged_copies(
 ) -> pl.DataFrame:
     activity = recorded.activity
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    at = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
-    begin = ints(activity, "start_ps")[at]
+    copies = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
+    begin = ints(activity, "start_ps")[copies]
     window = np.searchsorted(starts, begin, side="right") - 1
-    at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
+    copies = copies[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
     names = present(recorded.trace.table("event_types"))["name"]
-    source, certainty = _ops_of_copies(recorded, at)
-    rows = activity[at].select(
+    source, certainty = _ops_of_copies(recorded, copies)
+    rows = activity[copies].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
-    durations = ints(activity, "dur_ps")[at]
+    durations = ints(activity, "dur_ps")[copies]
     # How long the call of each copy lasted; 0 where it is not known.
-    call_ps = np.zeros(len(at), np.int64)
+    call_ps = np.zeros(len(copies), np.int64)
     if not isinstance(recorded.tied, Unavailable):
         lasted = np.append(ints(recorded.tied.launches, "dur_ps"), 0)
-        call_ps = lasted[recorded.tied.launch_of_activity[at]]
+        call_ps = lasted[recorded.tied.launch_of_activity[copies]]
     rows = rows.with_columns(
-        name=names.gather(handles(activity, "type")[at]),
+        name=names.gather(handles(activity, "type")[copies]),
         alone_ps=pl.Series(
-            durations if isinstance(alone, Unavailable) else alone.alone_ps[at]
+            durations if isinstance(alone, Unavailable) else alone.alone_ps[copies]
         ),
         call_ps=pl.Series(call_ps),
         source=pl.Series(source, dtype=pl.String),
@@ -160,11 +160,11 @@ def _judged_copies(
     # tell, it is taken to if it is large and slow.
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     rate = pl.col("bytes") * 1e12 / pl.col("dur_ps").clip(1)
-    told = pl.col("name").str.contains(_PAGEABLE)
+    pageable = pl.col("name").str.contains(_PAGEABLE)
     pinned = pl.col("name").str.contains(_PINNED)
     inferred = large & (rate < THRESHOLDS.pinned_rate.value) & ~pinned
     return rows.with_columns(
-        (pl.col("kind").is_in(["h2d", "d2h"]) & (told | inferred)).alias("pageable")
+        (pl.col("kind").is_in(["h2d", "d2h"]) & (pageable | inferred)).alias("pageable")
     )
 
 
@@ -182,7 +182,7 @@ def _ops_of_copies(
     ).to_numpy()
     own = ops.op[at]
     texts = named.gather(own).to_list()
-    found = [
+    names = [
         None if unnamed else text
         for text, unnamed in zip(texts, weak[own].tolist(), strict=True)
     ]
@@ -190,22 +190,22 @@ def _ops_of_copies(
     if not isinstance(tied, Unavailable) and not isinstance(calls, Unavailable):
         op = pl.Series(np.append(calls.op, -1)[tied.launch_of_activity[at]])
         by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
-        found = [one or other for one, other in zip(found, by_call, strict=True)]
-    certainty = [None if one is None else "recorded" for one in found]
+        names = [name or called for name, called in zip(names, by_call, strict=True)]
+    certainty = [None if name is None else "recorded" for name in names]
     sized = _op_by_size(recorded, named.filter(~pl.Series(weak)))
     sizes = activity["bytes"].gather(at).to_list() if sized else []
     for place, size in enumerate(sizes):
-        if found[place] is None and size in sized:
-            found[place], certainty[place] = sized[size], "by size"
-    if None not in found:
-        return found, certainty
+        if names[place] is None and size in sized:
+            names[place], certainty[place] = sized[size], "by size"
+    if None not in names:
+        return names, certainty
     around = _ops_around(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
     for place, text in enumerate(around):
-        if found[place] is None and text is not None:
-            found[place], certainty[place] = text, "by position"
-    return found, certainty
+        if names[place] is None and text is not None:
+            names[place], certainty[place] = text, "by position"
+    return names, certainty
 
 
 def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:

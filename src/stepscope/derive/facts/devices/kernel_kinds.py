@@ -46,7 +46,7 @@ def kernel_traits(
         rows: `class`, `op_type`, `full_name` and `eligible` of each row.
         shapes: Handle of the operands' text by class; -1 where not recorded.
     """
-    found = []
+    traits = []
     # One round per kernel and launch shape, of which a step has a few hundred.
     for handle, type_, name, eligible in zip(
         shapes.gather(rows["class"]),
@@ -61,7 +61,7 @@ def kernel_traits(
         converts = _converts_types(type_ or "", name, tensors)
         reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
         shape = _product_shape(type_, tensors) if eligible and tensors else None
-        found.append((converts, reorders, odd, tensors is not None, shape))
+        traits.append((converts, reorders, odd, tensors is not None, shape))
     schema = {
         "converts": pl.Boolean(),
         "reorders": pl.Boolean(),
@@ -69,7 +69,7 @@ def kernel_traits(
         "sized": pl.Boolean(),
         "shape": pl.String(),
     }
-    return pl.DataFrame(found, schema=schema, orient="row")
+    return pl.DataFrame(traits, schema=schema, orient="row")
 
 
 def _converts_types(
@@ -88,17 +88,17 @@ def _product_shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
     """Return what products of one op and size have in common, whatever their types."""
     if type_ is None:
         return None
-    return " ".join([type_, *("x".join(map(str, one.sizes)) for one in tensors)])
+    return " ".join([type_, *("x".join(map(str, tensor.sizes)) for tensor in tensors)])
 
 
 def _odd_size(type_: str, tensors: Sequence[Tensor]) -> int | None:
     """Return the first size of a product that fits no matrix unit."""
     if _CONVOLUTION.search(type_):
         # The weights: channels out and in come first, but for some layouts.
-        sizes = [one for tensor in tensors[1:2] for one in tensor.sizes[:2]]
+        sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
     else:
-        sizes = [one for tensor in tensors[:3] for one in tensor.sizes[-2:]]
-    return next((one for one in sizes if one % _MULTIPLE), None)
+        sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
+    return next((size for size in sizes if size % _MULTIPLE), None)
 
 
 #: Kernels that compute element by element, or reduce: what compilers fuse.

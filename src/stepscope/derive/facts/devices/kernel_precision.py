@@ -84,14 +84,14 @@ class _Kernels(Frozen, frozen=True):
     @property
     def wide(self) -> NDArray[np.bool_]:
         """Return which classes are eligible and known not to be narrow."""
-        found: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
-        return found
+        wide: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
+        return wide
 
     @property
     def undecided(self) -> NDArray[np.bool_]:
         """Return which classes may be eligible, and may not."""
-        found: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
-        return found
+        undecided: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
+        return undecided
 
     def group_times(self) -> dict[str, int]:
         """Return the kernel time of each group that `PrecisionSignals` reports."""
@@ -194,8 +194,8 @@ def narrow_kernels(
         for name in ("type", "op", "device")
     )
     plain = {
-        one: is_plain_kernel(event_types["name"][one])
-        for one in np.unique(type_).tolist()
+        row: is_plain_kernel(event_types["name"][row])
+        for row in np.unique(type_).tolist()
     }
     return _Kernels(
         host=trace.host,
@@ -213,7 +213,7 @@ def narrow_kernels(
         known=evidence[computing] != PrecisionEvidence.DEFAULT,
         evidence=evidence[computing],
         eligible=tensor_cores.of_class[computing, 1],
-        plain=np.array([plain[one] for one in type_.tolist()], np.bool_),
+        plain=np.array([plain[row] for row in type_.tolist()], np.bool_),
     )
 
 
@@ -228,36 +228,36 @@ def precision_signals(
     windows: OfHosts[Windows],
 ) -> PrecisionSignals | Unavailable:
     """Add up kernels of all hosts; the time per step is that of the busiest device."""
-    found = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
-    if not found:
+    hosts = [one for one in known_hosts(narrow_kernels).values() if one.count.any()]
+    if not hosts:
         return first_reason(narrow_kernels) or NO_KERNELS
-    busiest = max(found, key=lambda one: int(one.total_ps.sum()))
+    busiest = max(hosts, key=lambda one: int(one.total_ps.sum()))
     host = busiest.host
     of_host = present(trace[host])
     means = _means_of_steps(busiest, account[host], windows[host])
     ops = _largest_ops(of_host, busiest, activity_ops[host])
-    shares = [one.group_times() for one in found]
+    shares = [one.group_times() for one in hosts]
     totals = {name: sum(one[name] for one in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
         **means,
         step_confidence=step_basis(steps[host]).confidence,
-        kernels=sum(int(one.count.sum()) for one in found),
-        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
+        kernels=sum(int(one.count.sum()) for one in hosts),
+        narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in hosts),
         evidence_percent={
             kind.name.lower(): 100 * time / totals["eligible_ps"]
             for kind in PrecisionEvidence
             if (
                 time := sum(
                     one.time((one.eligible == 1) & (one.evidence == kind))
-                    for one in found
+                    for one in hosts
                 )
             )
         },
         largest=ops,
         causes=_cause_shares(busiest, ops, means),
         devices=tuple(
-            f"{one.host}:{number}" for one in found for number in np.unique(one.device)
+            f"{one.host}:{number}" for one in hosts for number in np.unique(one.device)
         ),
         evidence=_longest_ranges(of_host, busiest),
     )
@@ -316,12 +316,12 @@ def _largest_ops(
         ].iter_rows()
     ]
     op, type_ = kernels.op[kernels.wide], kernels.type[kernels.wide]
-    kernel = {one: plain_name(types["name"][one]) for one in np.unique(type_).tolist()}
+    kernel = {row: plain_name(types["name"][row]) for row in np.unique(type_).tolist()}
     time = pl.DataFrame(
         {
             "op": named.ops["name"][op],
             "kernel": pl.Series(
-                [kernel[one] for one in type_.tolist()], dtype=pl.String
+                [kernel[row] for row in type_.tolist()], dtype=pl.String
             ),
             "silent": pl.Series(silent, dtype=pl.Boolean)[op],
             "ps": kernels.total_ps[kernels.wide],
@@ -358,13 +358,13 @@ def _cause_shares(
 def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]:
     activity = kernels.activity
     wide = kernels.rows(kernels.wide)
-    found = []
-    for at in wide[largest(ints(activity, "dur_ps")[wide])].tolist():
-        row = activity.row(at, named=True)
+    ranges = []
+    for kernel_row in wide[largest(ints(activity, "dur_ps")[wide])].tolist():
+        row = activity.row(kernel_row, named=True)
         track, name = None, ""
         if row["event"] is not None:
             track, name = event_labels(trace, [row["event"]])[row["event"]]
-        found.append(
+        ranges.append(
             Evidence(
                 host=kernels.host,
                 device=row["device"],
@@ -374,7 +374,7 @@ def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]
                 ops=(name,) if name else (),
             )
         )
-    return tuple(found)
+    return tuple(ranges)
 
 
 def checking_kernels(
@@ -394,7 +394,7 @@ def finite_checks(*, checking_kernels: OfHosts[int | None]) -> int | Unavailable
 
     Unavailable where ops check and no kernel is named so, or no kernel was recorded.
     """
-    if all(isinstance(one, Unavailable) for one in checking_kernels.values()):
+    if all(isinstance(count, Unavailable) for count in checking_kernels.values()):
         return first_reason(checking_kernels)
     counts = known_hosts(checking_kernels)
     return sum(counts.values()) or (_UNNAMED if counts else None)

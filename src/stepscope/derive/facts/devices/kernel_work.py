@@ -162,11 +162,11 @@ def kernel_work(
 
 def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
     """Compare each kernel with those for 16 bit that do products of the same sizes."""
-    told = rows.filter(pl.col("told") & ~pl.col("collective"))
-    told = told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
-    if not len(told):
+    known = rows.filter(pl.col("told") & ~pl.col("collective"))
+    known = known.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
+    if not len(known):
         return pl.Series("speedup", [None] * len(rows), dtype=pl.Float64)
-    narrow = told.group_by("shape").agg(
+    narrow = known.group_by("shape").agg(
         narrow_ps=pl.col("time_ps").sum() / pl.col("count").sum()
     )
     each = pl.col("time_ps") / pl.col("count")
@@ -186,24 +186,24 @@ def _kernel_rows(
     *,
     stepped: bool,
 ) -> pl.DataFrame:
-    mine = table.rows.filter(pl.col("device") == device)
-    kinds = classes.rows["kind"].gather(mine["class"])
-    op = classes.rows["op"].gather(mine["class"])
+    of_device = table.rows.filter(pl.col("device") == device)
+    kinds = classes.rows["kind"].gather(of_device["class"])
+    op = classes.rows["op"].gather(of_device["class"])
     silent = named.ops["evidence"].gather(op) == OpEvidence.NONE
     time = pl.col("step_ps" if stepped else "total_ps")
-    names = mine["kernel_name"]
+    names = of_device["kernel_name"]
     plain_of = {name: plain_name(name) for name in names.unique().to_list()}
     is_plain = {name: is_plain_kernel(name) for name in plain_of}
-    every = names.to_list()
+    all_names = names.to_list()
     return (
-        mine.with_columns(
-            kernel=pl.Series([plain_of[name] for name in every], dtype=pl.String),
+        of_device.with_columns(
+            kernel=pl.Series([plain_of[name] for name in all_names], dtype=pl.String),
             full_name=names,
             op_type=named.ops["type"].gather(op),
             category=named.ops["category"].gather(op),
             silent=silent,
             collective=kinds == _COLLECTIVE,
-            plain=pl.Series([is_plain[name] for name in every], dtype=pl.Boolean),
+            plain=pl.Series([is_plain[name] for name in all_names], dtype=pl.Boolean),
         )
         .select(
             "class",

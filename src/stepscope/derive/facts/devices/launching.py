@@ -132,9 +132,9 @@ def launches_one_program(
 def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
     """Return which of so many rows occur; -1 is none."""
     # None has the last place.
-    found = np.zeros(of + 1, np.bool_)
-    found[rows] = True
-    return found[:-1]
+    marked = np.zeros(of + 1, np.bool_)
+    marked[rows] = True
+    return marked[:-1]
 
 
 #: A step is looked at in so many parts of equal length.
@@ -214,9 +214,9 @@ def _lie_in_ranges(
     times: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return which times lie in one of some ranges that do not overlap."""
-    at = np.searchsorted(starts, times, side="right") - 1
-    found: NDArray[np.bool_] = (at >= 0) & (times < ends[np.maximum(at, 0)])
-    return found
+    place = np.searchsorted(starts, times, side="right") - 1
+    inside: NDArray[np.bool_] = (place >= 0) & (times < ends[np.maximum(place, 0)])
+    return inside
 
 
 def _elapsed_time(

@@ -77,9 +77,9 @@ class _Rows(Frozen, frozen=True):
         self, chosen: NDArray[np.bool_], values: NDArray[np.int64], windows: int
     ) -> NDArray[np.int64]:
         """Sum some rows by window."""
-        found = np.zeros(windows, np.int64)
-        np.add.at(found, self.window[chosen], values[chosen])
-        return found
+        sums = np.zeros(windows, np.int64)
+        np.add.at(sums, self.window[chosen], values[chosen])
+        return sums
 
 
 @of_run
@@ -87,11 +87,11 @@ def moved_data(
     *, host_moves: OfHosts[MovedData | None]
 ) -> MovedData | Unavailable | None:
     """Look at the host whose copies hold its devices up most; None without several."""
-    found = known_hosts(host_moves).values()
-    if not found:
+    moves = known_hosts(host_moves).values()
+    if not moves:
         return first_reason(host_moves)
     return max(
-        found,
+        moves,
         key=lambda host: (
             sum((*host.in_turn_ps, *host.between_ps, *host.gathered_ps))
             / max(sum(host.window_ps), 1)
@@ -156,20 +156,20 @@ def _judged_copies(
     ends: NDArray[np.int64],
 ) -> _Rows:
     # Copies are few of all activities.
-    at = of_kinds(activity, (_FEED, _RESULT, _PEER))
-    begin = ints(activity, "start_ps")[at]
+    rows = of_kinds(activity, (_FEED, _RESULT, _PEER))
+    begin = ints(activity, "start_ps")[rows]
     window = np.searchsorted(starts, begin, side="right") - 1
     judged = (window >= 0) & (begin < ends[np.maximum(window, 0)])
-    at, begin, window = at[judged], begin[judged], window[judged]
-    size = activity["bytes"].to_numpy()[at]
-    known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(at), np.bool_)
+    rows, begin, window = rows[judged], begin[judged], window[judged]
+    size = activity["bytes"].to_numpy()[rows]
+    known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(rows), np.bool_)
     whole = np.where(known, size, 0).astype(np.int64)
     return _Rows(
-        handles(activity, "device")[at],
-        codes(activity, "kind")[at],
+        handles(activity, "device")[rows],
+        codes(activity, "kind")[rows],
         begin,
-        ints(activity, "dur_ps")[at],
-        alone_ps[at],
+        ints(activity, "dur_ps")[rows],
+        alone_ps[rows],
         whole,
         window,
         # Of unknown size a copy that lasts is one of data.
@@ -189,19 +189,19 @@ def _waits_in_turn(
     lasts: list[int] = []
     feeds = rows.large & (rows.kind == _FEED)
     for window in np.unique(rows.window[feeds]).tolist():
-        mine = np.flatnonzero(feeds & (rows.window == window))
+        fed = np.flatnonzero(feeds & (rows.window == window))
         own = {
             device: Spans.from_events(
                 *(
-                    it[mine[rows.device[mine] == device]]
-                    for it in (rows.start_ps, rows.dur_ps)
+                    values[fed[rows.device[fed] == device]]
+                    for values in (rows.start_ps, rows.dur_ps)
                 )
             )
-            for device in np.unique(rows.device[mine]).tolist()
+            for device in np.unique(rows.device[fed]).tolist()
         }
         if len(own) < _SEVERAL:
             continue
-        total = sum(one.length_ps for one in own.values())
+        total = sum(spans.length_ps for spans in own.values())
         together = Spans.union_of(own.values())
         if 100 * together.length_ps < THRESHOLDS.in_turn.value * total:
             continue
@@ -215,13 +215,13 @@ def _waits_in_turn(
 
 
 def _bytes_by_way(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = {}
+    per_step: dict[tuple[str, str], float] = {}
     for device in np.unique(rows.device).tolist():
         label = f"{host}:{device}"
         ways = ((_FEED, ("host", label)), (_RESULT, (label, "host")))
         for kind, way in (*ways, (_PEER, (label, "other devices"))):
-            mine = (rows.kind == kind) & (rows.device == device)
-            total = int(rows.size[mine].sum())
+            chosen = (rows.kind == kind) & (rows.device == device)
+            total = int(rows.size[chosen].sum())
             if total:
-                found[way] = total / max(count, 1)
-    return found
+                per_step[way] = total / max(count, 1)
+    return per_step

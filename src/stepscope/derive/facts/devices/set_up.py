@@ -90,7 +90,8 @@ class _Calls(Frozen, frozen=True):
         within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
         by_name = np.bincount(self.name, weights=within)
         return {
-            self.names[it]: int(by_name[it]) for it in np.flatnonzero(by_name).tolist()
+            self.names[row]: int(by_name[row])
+            for row in np.flatnonzero(by_name).tolist()
         }
 
 
@@ -120,7 +121,7 @@ def set_up_signals(
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
     captured = _capture_spans(trace)
-    found: dict[int | None, SetUp] = {}
+    set_up_by_device: dict[int | None, SetUp] = {}
     for device in account.devices:
         if device.device is None:
             continue
@@ -152,7 +153,7 @@ def set_up_signals(
             _, by_name = _held_time(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
-        found[device.device] = SetUp(
+        set_up_by_device[device.device] = SetUp(
             kind=kind,
             percent=100 * lengths[kind] / whole,
             calls=tuple(
@@ -160,7 +161,7 @@ def set_up_signals(
                 for name, held in by_name.most_common(SHOWN)
             ),
         )
-    return found
+    return set_up_by_device
 
 
 def _held_time(
@@ -170,9 +171,9 @@ def _held_time(
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
     # What was recorded itself is not taken from samples once more.
-    for some in filter(None, calls):
-        by_name.update(some.time_by_name(waits))
-        waits = waits - some.spans()
+    for recorded in filter(None, calls):
+        by_name.update(recorded.time_by_name(waits))
+        waits = waits - recorded.spans()
     return waited_ps - waits.length_ps, by_name
 
 
@@ -233,8 +234,8 @@ def _innermost_rows(
     order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
     ends = start_ps[order] + dur_ps[order]
     holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])
-    found: NDArray[np.int64] = order[~np.append(holds, np.False_)[: len(order)]]
-    return found
+    innermost: NDArray[np.int64] = order[~np.append(holds, np.False_)[: len(order)]]
+    return innermost
 
 
 def _sampled_calls(
@@ -248,5 +249,5 @@ def _sampled_calls(
     dur = frames.end_ps - frames.start_ps
     rows = (dur >= least_ps) & (purposes.purpose == FunctionPurpose.CALL)
     types, name = np.unique(frames.type[rows], return_inverse=True)
-    names = [frames.function(it) for it in types.tolist()]
+    names = [frames.function(row) for row in types.tolist()]
     return _Calls(frames.start_ps[rows], dur[rows], name.astype(np.int32), names)

@@ -123,17 +123,17 @@ def _making_batches(
     start_ps: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
     """Return which ops begin while their thread produces a batch: not the step's."""
-    found = np.zeros(len(track), np.bool_)
+    making = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
-        return found
+        return making
     for thread in np.unique(track).tolist():
         sets = classes.by_thread.get(thread, {})
         spans = Spans.union_of(sets[code] for code in _OF_INPUT if code in sets)
         if len(spans):
-            mine = np.flatnonzero(track == thread)
-            start = start_ps[mine]
-            found[mine] = spans.within(start, start + 1) > 0
-    return found
+            on_thread = np.flatnonzero(track == thread)
+            start = start_ps[on_thread]
+            making[on_thread] = spans.within(start, start + 1) > 0
+    return making
 
 
 class SmallOps(Frozen, frozen=True):

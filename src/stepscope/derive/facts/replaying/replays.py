@@ -77,7 +77,7 @@ class HostReplay(Frozen, frozen=True):
 
     def gains_of_edits(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
         """Return what changes gain together, where they do least and most."""
-        least, most = [one.least for one in edits], [one.most for one in edits]
+        least, most = [edit.least for edit in edits], [edit.most for edit in edits]
         first = self._joint_gain(least)
         same = all(a is b for a, b in zip(least, most, strict=True))
         return first, first if same else self._joint_gain(most)
@@ -89,11 +89,11 @@ class HostReplay(Frozen, frozen=True):
 
     def _can_tell(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
         """Return whether what holds the step back afterwards is known."""
-        if not all(one.can_be_told for one in gains):
+        if not all(known.can_be_told for known in gains):
             return False
-        if not any(one.device for one in edits):
+        if not any(known.device for known in edits):
             return True
-        whole = joint(self.graph, [one.most for one in edits])
+        whole = joint(self.graph, [known.most for known in edits])
         silent = silent_share(self.graph, whole, self._silent_threads())
         return 100 * silent <= _SILENT_PERCENT
 
@@ -101,7 +101,7 @@ class HostReplay(Frozen, frozen=True):
         """Return the share of owners in the path once changes are made, in percent."""
         return path_owners(
             self.graph,
-            joint(self.graph, [one.most for one in edits]),
+            joint(self.graph, [edit.most for edit in edits]),
             account=self.recorded.account,
             host_states=self.host_states,
             device_sets=self.recorded.device_sets,
@@ -109,8 +109,8 @@ class HostReplay(Frozen, frozen=True):
         )
 
     def _silent_threads(self) -> Silences:
-        found = self.recorded
-        return Silences(self.graph, found.host_classes, found.device_busy)
+        recorded = self.recorded
+        return Silences(self.graph, recorded.host_classes, recorded.device_busy)
 
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
         """Return the range of gains in ms per step that the windows support."""
@@ -167,8 +167,8 @@ class ReplaySignals(Frozen, frozen=True):
         Args:
             label: `host:device`, or the host.
         """
-        found = self.hosts.get(self.host_of(label), NO_STEPS)
-        return found if isinstance(found, Unavailable) else found.identity.why_not
+        replay = self.hosts.get(self.host_of(label), NO_STEPS)
+        return replay if isinstance(replay, Unavailable) else replay.identity.why_not
 
     def saving(
         self,
@@ -190,11 +190,11 @@ class ReplaySignals(Frozen, frozen=True):
         Returns:
             None where the replay cannot tell.
         """
-        found = self.usable(label)
-        if found is None or not changes:
+        replay = self.usable(label)
+        if replay is None or not changes:
             return None
-        edits = found.edits_for_changes(changes, self.device_of(label))
-        return found.promised_saving(edits, limits, bound)
+        edits = replay.edits_for_changes(changes, self.device_of(label))
+        return replay.promised_saving(edits, limits, bound)
 
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
@@ -207,15 +207,15 @@ class ReplaySignals(Frozen, frozen=True):
         Returns:
             None where the replay cannot tell.
         """
-        found = self.usable(findings[0][1])
-        if found is None:
+        replay = self.usable(findings[0][1])
+        if replay is None:
             return None
         edits = [
-            found.edits_for_changes(changes, self.device_of(label))
+            replay.edits_for_changes(changes, self.device_of(label))
             for changes, label, _ in findings
         ]
-        singles = [found.gains_of_edits(one) for one in edits]
-        whole = found.gains_of_edits([one for each in edits for one in each])
+        singles = [replay.gains_of_edits(one) for one in edits]
+        whole = replay.gains_of_edits([one for each in edits for one in each])
         if not all(one.can_be_told for one in whole):
             return None
         promised = [saving for _, _, saving in findings]
@@ -238,7 +238,7 @@ class ReplaySignals(Frozen, frozen=True):
             low=max(low, *(one.low for one in promised)),
             high=max(high, *(one.high for one in promised)),
             basis="replay",
-            identity_error_percent=found.identity.median_error_percent,
+            identity_error_percent=replay.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
         ).within(_raise_floor(limits, whole[1]))
 
@@ -253,19 +253,19 @@ class ReplaySignals(Frozen, frozen=True):
             The owner and its share of the path in percent; None where the replay
             cannot tell.
         """
-        found = self.usable(label)
-        if found is None:
+        replay = self.usable(label)
+        if replay is None:
             return None
-        edits = found.edits_for_changes(changes, self.device_of(label))
-        owners = found.path_owners(edits)
-        return next((it for it in owners.items() if it[0] != "profiler"), None)
+        edits = replay.edits_for_changes(changes, self.device_of(label))
+        owners = replay.path_owners(edits)
+        return next((share for share in owners.items() if share[0] != "profiler"), None)
 
     def usable(self, label: str) -> HostReplay | None:
         """Return the replay of a device's host; None where it cannot be trusted."""
-        found = self.hosts.get(self.host_of(label))
-        if found is None or isinstance(found, Unavailable):
+        replay = self.hosts.get(self.host_of(label))
+        if replay is None or isinstance(replay, Unavailable):
             return None
-        return found if found.identity.stands else None
+        return replay if replay.identity.stands else None
 
     def host_of(self, label: str) -> str:
         """Return the host of a device, or the host that is named."""
@@ -285,12 +285,12 @@ def _gain_scale(
         ("effect", effect_ms),
         ("bound", None if bound is None else bound.high),
     ):
-        mine = [one for one in edits if one.compared == compared]
-        own = [one.effect_ms for one in mine if one.effect_ms is not None]
+        sampled = [edit for edit in edits if edit.compared == compared]
+        own = [edit.effect_ms for edit in sampled if edit.effect_ms is not None]
         meant = sum(own) if own else whole
-        if not mine or meant is None:
+        if not sampled or meant is None:
             continue
-        claimed = sum(one.claimed_ms for one in mine)
+        claimed = sum(edit.claimed_ms for edit in sampled)
         if claimed <= 0:
             return None
         scales.append(meant / claimed)
@@ -324,9 +324,9 @@ def _gain_range(gain: Gain) -> tuple[float, float]:
     if len(gain.by_window_ps[0]) >= _FEW:
         # Relative to the mean of each way, for limits may have cut it.
         ends = [
-            mean_interval_ms(it.tolist())[0] * PS_PER_MS / mean
-            for it in gain.by_window_ps
-            for mean in [float(it.mean())]
+            mean_interval_ms(gains.tolist())[0] * PS_PER_MS / mean
+            for gains in gain.by_window_ps
+            for mean in [float(gains.mean())]
             if mean > 0
         ]
         low = min([low, *(low * end for end in ends)])
@@ -366,7 +366,7 @@ def host_replay(
         class_of,
         copies,
         exchanges,
-        {one.device: one.spans for one in topics},
+        {topic.device: topic.spans for topic in topics},
     )
     return HostReplay(recorded, replay_check, host_states)
 
