@@ -22,7 +22,7 @@ from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
-from stepscope.derive.step_windows.windows import windows
+from stepscope.derive.step_windows.windows import windows, windows_of_times
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
 from stepscope.frozen import Frozen
@@ -164,20 +164,18 @@ class _HostWindows(Frozen, frozen=True):
     """The measured windows of one host."""
 
     host: str
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    rows: pl.DataFrame
     step_rows: NDArray[np.int64]
 
     def contains_times(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which instants lie in a measured window."""
-        window = np.searchsorted(self.starts, times, side="right") - 1
-        return (window >= 0) & (times < self.ends[np.maximum(window, 0)])
+        return windows_of_times(self.rows, times) >= 0
 
 
 def measure_work(profile: ProfileData) -> Work:
     """Count what the measured steps of all hosts do, for one step or one batch."""
     hosts = _windows_of_hosts(profile)
-    count = sum(len(measured.starts) for measured in hosts)
+    count = sum(len(measured.rows) for measured in hosts)
     batches = _mean_batches(profile, hosts)
     unit = max(count if batches is None else round(batches * count), 1)
     launches = _kernel_launches(profile, hosts)
@@ -216,7 +214,7 @@ def measure_work(profile: ProfileData) -> Work:
 def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
     """Return how often each kernel of each op runs in a step; None for no op."""
     hosts = _windows_of_hosts(profile)
-    count = max(sum(len(measured.starts) for measured in hosts), 1)
+    count = max(sum(len(measured.rows) for measured in hosts), 1)
     launches = _kernel_launches(profile, hosts)
     if launches is None:
         return {}
@@ -231,8 +229,7 @@ def _windows_of_hosts(profile: ProfileData) -> list[_HostWindows]:
         if not isinstance(host_windows, Unavailable):
             rows = host_windows.measured.sort("start_ps")
             step_rows = rows["step_row"].fill_null(-1).cast(pl.Int64).to_numpy()
-            starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
-            hosts.append(_HostWindows(host, starts, ends, step_rows))
+            hosts.append(_HostWindows(host, rows, step_rows))
     return hosts
 
 

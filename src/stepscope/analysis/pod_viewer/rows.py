@@ -25,6 +25,7 @@ from stepscope.derive.columns.arrays import ints
 from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
@@ -174,11 +175,9 @@ def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unava
     if isinstance(calls, Unavailable):
         return calls
     # Each is of the window in which it begins.
-    start = ints(calls, "start_ps")
-    at = np.searchsorted(ints(host.windows.rows, "start_ps"), start, side="right") - 1
-    inside = (at >= 0) & (start < ints(host.windows.rows, "end_ps")[at])
+    window = windows_of_times(host.windows.rows, ints(calls, "start_ps"))
     return calls.with_columns(
-        nullable("window", at.astype(np.int32), inside),
+        nullable("window", window.astype(np.int32), window >= 0),
         device=pl.lit(None, pl.Int32),
         host=pl.lit(host.host),
     )

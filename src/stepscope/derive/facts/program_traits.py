@@ -11,6 +11,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
 from stepscope.thresholds import THRESHOLDS
@@ -189,7 +190,5 @@ def anomaly_checks(
     """
     named = (event_types["name"] == _CHECK).to_numpy()
     starts = ints(events, "start_ps")[picked(handles(events, "type"), named)]
-    begins = ints(windows.measured, "start_ps")
-    window = np.searchsorted(begins, starts, side="right") - 1
-    inside = (window >= 0) & (starts < ints(windows.measured, "end_ps")[window])
-    return int(inside.sum()) / len(begins) if inside.any() else None
+    inside = windows_of_times(windows.measured, starts) >= 0
+    return int(inside.sum()) / len(windows.measured) if inside.any() else None

@@ -12,6 +12,7 @@ from stepscope.derive.costs.operands import from_text
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.run_derivation import of_each_device_or_why
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -131,11 +132,9 @@ def _judged_copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     copies = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
     begin = ints(activity, "start_ps")[copies]
-    window = np.searchsorted(starts, begin, side="right") - 1
-    copies = copies[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
+    copies = copies[windows_of_times(measured, begin) >= 0]
     names = present(recorded.trace.table("event_types"))["name"]
     source, certainty = _ops_of_copies(recorded, copies)
     rows = activity[copies].select(

@@ -25,6 +25,7 @@ from stepscope.derive.facts.evidence import (
 from stepscope.derive.facts.judged_steps import clean_rows, step_basis
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable, present
@@ -279,18 +280,16 @@ def _means_of_steps(
     ).clean
     if not len(rows):
         return {}
-    starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     wide = kernels.wide & (kernels.device == device)
     activity = kernels.activity
     start_ps, dur_ps = ints(activity, "start_ps"), ints(activity, "dur_ps")
-    clean = np.zeros(len(starts), np.bool_)
+    # The last place is that of what lies in no window.
+    clean = np.zeros(len(windows.rows) + 1, np.bool_)
     clean[rows["window"].to_numpy()] = True
 
     def mean_ps(chosen: NDArray[np.bool_]) -> int:
         kernel_rows = kernels.rows(chosen)
-        begin = start_ps[kernel_rows]
-        window = np.searchsorted(starts, begin, side="right") - 1
-        inside = (window >= 0) & (begin < ends[window]) & clean[window]
+        inside = clean[windows_of_times(windows.rows, start_ps[kernel_rows])]
         return int(dur_ps[kernel_rows[inside]].sum()) // len(rows)
 
     return {

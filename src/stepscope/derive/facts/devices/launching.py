@@ -16,6 +16,7 @@ from stepscope.derive.run_derivation import (
     of_each_device,
     of_run,
 )
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -178,11 +179,7 @@ def queue_signals(
 def _device_queue(
     rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame
 ) -> Queue:
-    """Follow the queue of one device.
-
-    Args:
-        rows: The device's rows of device_activity whose launch call is known.
-    """
+    """Follow the queue of a device, whose rows with a known launch call are given."""
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
     call = tied.launch_of_activity[rows]
     calls = np.unique(call)
@@ -191,9 +188,8 @@ def _device_queue(
     slow = ints(launches, "dur_ps")[calls] > THRESHOLDS.slow_launch_call.value
     late = tied.latency_ps[rows] > THRESHOLDS.late_start.value
     into, out_of = np.sort(called[call]), np.sort(begun)
-    inside = _lie_in_ranges(out_of, starts, ends)
+    inside = windows_of_times(measured, out_of) >= 0
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
-    steps = len(measured)
     # The mean length of the queue in each part of a step, mean of the steps.
     parts = np.linspace(0.0, 1.0, PARTS + 1)
     offsets = (ends - starts)[:, None] * parts
@@ -201,22 +197,16 @@ def _device_queue(
     # Time in the queue up to each edge, added up over all works.
     held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
+
+    def count_per_step(times: NDArray[np.int64]) -> float:
+        return float((windows_of_times(measured, times) >= 0).sum()) / len(measured)
+
     return Queue(
         lengths=tuple(np.maximum(mean.mean(axis=0), 0.0).tolist()),
         longest=int(waiting[inside].max(initial=0)),
-        slow_calls=float(_lie_in_ranges(called[calls[slow]], starts, ends).sum())
-        / steps,
-        late_starts=float(_lie_in_ranges(begun[late], starts, ends).sum()) / steps,
+        slow_calls=count_per_step(called[calls[slow]]),
+        late_starts=count_per_step(begun[late]),
     )
-
-
-def _lie_in_ranges(
-    times: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which times lie in one of some ranges that do not overlap."""
-    place = np.searchsorted(starts, times, side="right") - 1
-    inside: NDArray[np.bool_] = (place >= 0) & (times < ends[np.maximum(place, 0)])
-    return inside
 
 
 def _elapsed_time(

@@ -10,6 +10,7 @@ from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -117,9 +118,8 @@ def host_moves(
     if len(idle) < _SEVERAL:
         return None
     host, measured = trace.host, windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    rows = _judged_copies(device_activity, exposure.alone_ps, starts, ends)
-    count = len(starts)
+    rows = _judged_copies(device_activity, exposure.alone_ps, measured)
+    count = len(measured)
     waits, last = _waits_in_turn(rows, idle, count)
     results = rows.large & (rows.kind == _RESULT)
     with_results = [one for one in idle if (results & (rows.device == one)).any()]
@@ -140,7 +140,7 @@ def host_moves(
         devices=tuple(f"{host}:{device}" for device in order),
         step_source=basis.source,
         step_confidence=basis.confidence,
-        window_ps=tuple((ends - starts).tolist()),
+        window_ps=tuple((measured["end_ps"] - measured["start_ps"]).to_list()),
         in_turn_ps=tuple(waits.tolist()),
         between_ps=tuple(max(sums, key=lambda one: int(one.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
@@ -152,14 +152,13 @@ def host_moves(
 def _judged_copies(
     activity: pl.DataFrame,
     alone_ps: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    measured: pl.DataFrame,
 ) -> _Rows:
     # Copies are few of all activities.
     rows = of_kinds(activity, (_FEED, _RESULT, _PEER))
     begin = ints(activity, "start_ps")[rows]
-    window = np.searchsorted(starts, begin, side="right") - 1
-    judged = (window >= 0) & (begin < ends[np.maximum(window, 0)])
+    window = windows_of_times(measured, begin)
+    judged = window >= 0
     rows, begin, window = rows[judged], begin[judged], window[judged]
     size = activity["bytes"].to_numpy()[rows]
     known = ~np.isnan(size) if size.dtype.kind == "f" else np.ones(len(rows), np.bool_)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.device.kernel_names import plain_name
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import OpCategory
 from stepscope.derive.run_derivation import of_each_device_or_why, of_each_host_or_why
 from stepscope.derive.step_time.host_time import HostCode
+from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
@@ -170,10 +171,8 @@ def small_ops(
     if not len(ops.event):
         return None
     measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    steps = len(starts)
-    window = np.searchsorted(starts, ops.start_ps, side="right") - 1
-    judged = (window >= 0) & (ops.start_ps < ends[np.maximum(window, 0)])
+    steps = len(measured)
+    window = windows_of_times(measured, ops.start_ps)
     category = ops.ops["category"].to_numpy()[ops.op]
     track = handles(events, "track")[ops.event]
     making = _making_batches(host_classes, track, ops.start_ps)
@@ -189,7 +188,7 @@ def small_ops(
             .to_series()
             .gather(ops.op),
         }
-    ).filter(pl.Series(judged))
+    ).filter(pl.col("window") >= 0)
     often = (
         rows.filter("program")
         .group_by("type")
