@@ -10,7 +10,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 #: Keys whose texts are copied as they are written; of others lines are filled.
@@ -77,7 +77,11 @@ def _filled(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_filled(element, key) for element in value]
     if isinstance(value, dict):
-        return {name: _filled(element, name) for name, element in value.items()}
+        of_code = key == "code"
+        return {
+            name: _filled(element, key if of_code else name)
+            for name, element in value.items()
+        }
     return value
 
 
@@ -88,8 +92,12 @@ def _texts(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     actions: dict[str, Any] = {}
     codes: dict[str, tuple[str, int]] = {}
     conditions = {}
-    for key, declared in file.get("actions", {}).items():
-        action = dict(_referred(name, key, declared, files))
+    declared = {
+        each_key: action
+        for key, action in file.get("actions", {}).items()
+        for each_key, action in _each_action(key, _referred(name, key, action, files))
+    }
+    for key, action in declared.items():
         if "when" in action:
             conditions[key] = action.pop("when")
         if "workers" in action:
@@ -114,6 +122,23 @@ def _unit_by_fact(units: Mapping[str, Any]) -> dict[str, str]:
     by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
     named = {unit: keys for unit, keys in units.items() if isinstance(keys, list)}
     return by_fact | {key: unit for unit, keys in named.items() for key in keys}
+
+
+def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the actions that one declaration stands for, each with a key of its own.
+
+    Its code may be a table, framework → line, and its cause a list.
+    """
+    codes = action.get("code")
+    if isinstance(codes, dict):
+        for framework, code in codes.items():
+            each = dict(action) | {"framework": framework, "code": code}
+            yield from _each_action(f"{key}_{framework.lower()}", each)
+    elif isinstance(action.get("cause"), list):
+        for cause in action["cause"]:
+            yield f"{key}_{cause}", dict(action) | {"cause": cause}
+    else:
+        yield key, dict(action)
 
 
 def _referred(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
