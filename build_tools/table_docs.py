@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.schema import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import TableSchema
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+STAT_KEYS = DOCS.parent / "src" / "stepscope" / "trace" / "stat_keys.md"
 PAGE = DOCS / "tables.md"
 COLUMNS = DOCS / "columns"
 HEAD = """# The tables of a profile
@@ -40,7 +41,8 @@ def render(schemas: Iterable[TableSchema]) -> str:
 
 def _keys() -> str:
     rows = "".join(
-        f"| `{key.value}` | {key.about} | {key.writers} |\n" for key in StatKey
+        f"| `{name}` | {about} | {writers} |\n"
+        for name, about, writers in read_rows(STAT_KEYS.read_text(encoding="utf-8"))
     )
     return (
         "\n## Names of values that are looked up\n\n"

@@ -127,7 +127,7 @@ TRIED: Final = (
         "tests/remote/test_client.py::test_our_own_server_is_recorded",
     ),
     Tried(
-        *(_OURS, MANY, "CPU", "PyTorch, beside JAX and TensorFlow"),
+        *(_OURS, MANY, "CPU", "PyTorch, next to JAX and TensorFlow"),
         f"{_CPU}test_remote_live.py::"
         "test_our_client_records_one_server_and_all_kinds_at_once",
     ),
@@ -137,7 +137,7 @@ TRIED: Final = (
         "test_our_client_records_one_server_and_all_kinds_at_once",
     ),
     Tried(
-        *(_THEIRS, MANY, "CPU", "TensorFlow, JAX, beside PyTorch"),
+        *(_THEIRS, MANY, "CPU", "TensorFlow, JAX, next to PyTorch"),
         f"{_CPU}test_remote_live.py::"
         "test_our_client_records_one_server_and_all_kinds_at_once",
     ),

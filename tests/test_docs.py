@@ -15,6 +15,7 @@ from stepscope.advice.registry import RULES
 from stepscope.analysis.results.tables import tables_of
 from stepscope.analysis.tools import TOOLS
 from stepscope.trace.reading.stat_keys import StatKey
+from stepscope.trace.schema import read_rows
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import CODES
 
@@ -128,8 +129,11 @@ def test_every_code_of_missing_data_is_in_the_glossary() -> None:
 
 
 def test_every_name_of_a_value_says_what_it_is_and_who_writes_it() -> None:
-    assert {key.value for key in StatKey if not key.about.endswith(".")} == set()
-    assert {key.value for key in StatKey if not key.writers} == set()
+    text = (ROOT / "src/stepscope/trace/stat_keys.md").read_text(encoding="utf-8")
+    rows = list(read_rows(text))
+    assert [name for name, _, _ in rows] == [key.value for key in StatKey]
+    assert [name for name, about, _ in rows if not about.endswith(".")] == []
+    assert [name for name, _, writers in rows if not writers] == []
 
 
 #: What a page has between such marks is made by a program.

@@ -103,7 +103,7 @@ ROOMS = {
     "capture": {
         "collectors.memory": "collectors.contract collectors.process ground",
         "collectors.torch": (
-            "collectors.contract collectors.giving_way collectors.left_over "
+            "collectors.contract collectors.giving_way "
             "collectors.levels ground temporary"
         ),
         "collectors.workers": (
@@ -128,9 +128,10 @@ ROOMS = {
     },
     "derive": {
         "account": (
-            "columns device host inference intervals names step_time step_windows steps"
+            "columns device host inference intervals names reasons step_time "
+            "step_windows steps"
         ),
-        "collectives": "columns costs device host intervals names",
+        "collectives": "columns costs device host intervals names reasons",
         "columns": "",
         "costs": "",
         "device": "columns host intervals names",
@@ -140,20 +141,22 @@ ROOMS = {
             "run_derivation step_time step_windows steps"
         ),
         "host": "columns intervals names",
-        "inference": "columns device host intervals names step_time steps",
-        "input_pipeline": ("account columns device host intervals names step_windows"),
+        "inference": "columns device host intervals names reasons step_time steps",
+        "input_pipeline": (
+            "account columns device host intervals names reasons step_windows"
+        ),
         "intervals": "columns",
         "judging": (
             "account columns device profile_data run_derivation step_time step_windows "
             "steps"
         ),
-        "memory": "columns step_windows steps",
+        "memory": "columns reasons step_windows steps",
         "model": "columns device host intervals names ops step_windows steps",
         "names": "",
-        "ops": "columns costs device host intervals names step_windows steps",
-        "replay": "account columns device intervals step_time step_windows",
-        "step_time": "columns device host intervals names step_windows steps",
-        "step_windows": "columns device host intervals names sequences steps",
+        "ops": "columns costs device host intervals names reasons step_windows steps",
+        "replay": "account columns device intervals reasons step_time step_windows",
+        "step_time": "columns device host intervals names reasons step_windows steps",
+        "step_windows": "columns device host intervals names reasons sequences steps",
         "steps": "columns device intervals names sequences",
         "timeline": (
             "columns device host intervals memory names schedule step_windows steps"
@@ -164,18 +167,21 @@ ROOMS = {
         "kineto.json": "",
         "kineto.decoded": "assemble kineto.columns kineto.json",
         "kineto.tables": (
-            "assemble kineto.columns kineto.decoded kineto.json launch_shapes "
-            "torch_allocations"
+            "assemble declared_words kineto.columns kineto.decoded kineto.json "
+            "launch_shapes torch_allocations"
         ),
-        "nsight_compute": "assemble launch_shapes vendor_tool",
-        "memory": "assemble",
+        "nsight_compute": "assemble declared_words launch_shapes vendor_tool",
+        "memory": "assemble declared_words",
         "nsight_systems.database": "",
         "nsight_systems.decoded": "assemble nsight_systems.database",
         "nsight_systems.tables": (
-            "assemble launch_shapes nsight_systems.database nsight_systems.decoded"
+            "assemble declared_words launch_shapes nsight_systems.database "
+            "nsight_systems.decoded"
         ),
-        "xplane.decoded": "",
-        "xplane.tables": "assemble hlo launch_shapes torch_allocations xplane.decoded",
+        "xplane.decoded": "assemble",
+        "xplane.tables": (
+            "assemble declared_words hlo launch_shapes torch_allocations xplane.decoded"
+        ),
     },
     "remote": {
         "access": "addresses captures client destinations messages transport",

@@ -17,6 +17,7 @@ CODES: Final = {
     "SINGLE_SAMPLE": "one sample has no spread",
     "NO_SAMPLES": "there is nothing to form a statistic from",
     "ZERO_DENOMINATOR": "the whole that a share would be taken of is zero",
+    "NO_COLLECTIVES": "what was recorded takes part in no collective",
     "NO_KERNEL_DETAILS": "kernels carry no launch details",
     "NO_HLO": "the profile holds no HLO module",
     "NO_SHAPES": "tensor shapes were not recorded",

@@ -115,7 +115,7 @@ def test_texts_refer_to_what_is_declared(name: str) -> None:
     for keys in texts.groups.values():
         assert set(keys) <= texts.declared_actions.keys()
     codes = {reason.code for reason in texts.reasons.values()}
-    assert codes <= CODES.keys() | {"NO_COLLECTIVES"}
+    assert codes <= CODES.keys()
     if isinstance(texts, Item):
         assert set(texts.explains) <= catalogue().rules.keys()
         kinds = {key.partition("_")[0] for key in texts.words.texts}

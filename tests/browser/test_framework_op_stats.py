@@ -286,7 +286,7 @@ def test_a_table_that_the_server_cut_says_so(
     ]
     put(tmp_path, "many", "vm", bytes(blueprint.trace(ops).data))
     # Ten names fit into it, and no eleventh.
-    monkeypatch.setattr(cutting.fitting, "__defaults__", (10_900,))
+    monkeypatch.setattr(cutting.count_fitting_rows, "__defaults__", (10_900,))
     with running(tmp_path) as site:
         server = Server(f"http://127.0.0.1:{site.port}/", tmp_path, {})
         view = View(chromium.new_context(), server)

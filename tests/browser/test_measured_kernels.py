@@ -11,9 +11,9 @@ from tests.support.sites.view import View
 from tests.support.traces.nsight_compute import launch, line, long, long_rows, write
 
 from stepscope.serve.app import App
-from stepscope.serve.listening import listen
+from stepscope.serve.listening import make_server
 from stepscope.serve.pages import page_files
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def _measured(
         tmp_path_factory.mktemp("measured") / "kernels.csv",
         long(*rows, line(*SGEMM, *said)),
     )
-    listener = listen("127.0.0.1", 0, lambda *_: [])
-    store = Store(source_of(str(server.folder)), kernels=str(table))
+    listener = make_server("127.0.0.1", 0, lambda *_: [])
+    store = Store(open_source(str(server.folder)), kernels=str(table))
     listener.app = App(store, page_files())
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
     thread.start()

@@ -23,7 +23,7 @@ from tests.support.sites.timeline import (
     track_of,
 )
 
-from stepscope.serve.frames import decode
+from stepscope.serve.frames import decode_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +175,7 @@ def test_events_too_short_to_be_told_apart_are_counted(timeline: Timeline) -> No
     track = next(each for each in shown if each["kind"] == "thread")
     middle = int((begin + end) / 2 * US / (told["tile_buckets"] << level))
     where = {"track": track["track"], "level": level, "index": middle}
-    frame = decode(fetched(timeline, "tiles", run="keras", **where))
+    frame = decode_frame(fetched(timeline, "tiles", run="keras", **where))
     columns = {column.name: column.values for column in frame.columns}
     long = columns["end_ps"] - columns["start_ps"]
     seen = (columns["start_ps"] > begin * US) & (columns["end_ps"] < end * US)
@@ -185,7 +185,7 @@ def test_events_too_short_to_be_told_apart_are_counted(timeline: Timeline) -> No
     timeline.click(track["name"], at, row=int(columns["row"][widest]))
     count = int(columns["count"][widest])
     assert timeline.heading.inner_text() == (
-        f"{count} events, too short to be told apart here"
+        f"{count} events, too short to be distinguished here"
     )
     assert timeline.ps("From first to last") == int(long[widest])
     assert timeline.ps("Busy") == int(columns["busy_ps"][widest])
@@ -353,7 +353,7 @@ def test_counters_are_drawn_over_time(timeline: Timeline) -> None:
     timeline.open(run="allocator")
     told = asked(timeline, "catalogue", run="allocator")
     counter = next(each for each in told["tracks"] if each["counter"])
-    frame = decode(
+    frame = decode_frame(
         fetched(
             timeline,
             "counters",

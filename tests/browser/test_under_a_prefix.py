@@ -13,9 +13,9 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from stepscope.serve.app import App
-from stepscope.serve.listening import listen
+from stepscope.serve.listening import make_server
 from stepscope.serve.pages import page_files
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ PREFIX = "/data/plugin/stepscope"
 @pytest.fixture(scope="module")
 def mounted(server: Server) -> Iterator[Server]:
     """The same runs, served below a path and nowhere else."""
-    listener = listen("127.0.0.1", 0, lambda *_: [])
-    app = App(Store(source_of(str(server.folder))), page_files())
+    listener = make_server("127.0.0.1", 0, lambda *_: [])
+    app = App(Store(open_source(str(server.folder))), page_files())
     listener.app = DispatcherMiddleware(NotFound(), {PREFIX: app})
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
     thread.start()

@@ -184,21 +184,21 @@ def test_it_gives_way_to_a_recording_and_goes_on_after_it(tmp_path: Path) -> Non
 
 def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
     ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
-    ring.resume()
+    ring.resume_recording()
     steps = 0
     for _ in range(30):
         for _ in range(4000):
             now = annotations.now()
             annotations.keep("train", now, now + 100, step_num=steps, _r=1)
             steps += 1
-        ring.flush()
-    ring.look()
+        ring.store_new_events()
+    ring.store_running_functions()
     (part,) = tmp_path.rglob("*.part")
     assert part.stat().st_size <= 2**20
     # As a kill would leave it.
     assert step_numbers(part)[-1] == steps - 1
-    saved = ring.save("asked for")
-    ring.end(keep=False)
+    saved = ring.write_run("asked for")
+    ring.end_recording(keep=False)
     assert saved.path is not None
     profile = ss.open(saved.path)
     found = step_numbers(saved.path)
@@ -249,7 +249,7 @@ def test_the_steps_that_follow_belong_to_what_was_written_before_them(
 
     monkeypatch.setattr(recorder, "record_following", following)
     with ss.flight_recorder(tmp_path, on_signal=None, most=5) as kept:
-        kept._answer("slow step", "it took long")
+        kept._write_with_following("slow step", "it took long")
         first, second = kept.written
     assert (first.why, first.following) == ("slow step", tmp_path / "after")
     assert (second.why, second.following) == ("asked for", None)
@@ -263,9 +263,9 @@ def test_a_ring_that_cannot_be_read_is_said_to_be_so(
 
     ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
     with monkeypatch.context() as patched:
-        patched.setattr(Spool, "content", failing)
-        saved = ring.save("asked for")
-    ring.end(keep=False)
+        patched.setattr(Spool, "read_content", failing)
+        saved = ring.write_run("asked for")
+    ring.end_recording(keep=False)
     assert saved.path is None
     assert saved.why_not.startswith("what was kept could not be read")
 
@@ -276,9 +276,10 @@ def test_noise_does_not_silence_the_recorder_and_one_line_says_what_is_not_writt
     """After ten profiles, written within seconds, no hang and no exception was told."""
     with ss.flight_recorder(tmp_path, most=2, on_signal=None) as kept:
         for lost_ms in (7, 9, 5, 6, 8):
-            kept._write("slow step", f"{lost_ms} ms", lost_ns=lost_ms * 1_000_000)
-        kept._write("hang", "planted")
-        kept._write("exception", "planted")
+            text = f"{lost_ms} ms"
+            kept._write_profile("slow step", text, lost_ns=lost_ms * 1_000_000)
+        kept._write_profile("hang", "planted")
+        kept._write_profile("exception", "planted")
         on_disk = [it.text for it in kept.written if it.path is not None]
         assert on_disk == ["9 ms", "8 ms", "planted", "planted"]
         assert {it.path for it in kept.written} - {None} == set(runs(tmp_path))

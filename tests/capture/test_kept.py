@@ -19,10 +19,10 @@ from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.memory.containers import (
     Container,
-    added_to,
-    containers,
+    growth_since,
+    reachable_containers,
 )
-from stepscope.capture.collectors.memory.held import Added, graph_of
+from stepscope.capture.collectors.memory.held import Added, Graphs
 from stepscope.capture.collectors.memory.kept import KeptCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.options import ProfilerOptions
@@ -37,10 +37,10 @@ def recorded(program: Any, *, steps: int = 8, before: int = 6) -> list[str]:
     for _ in range(before):
         program()
     collector = KeptCollector()
-    collector.start(ProfilerOptions(), ClockPair.now())
+    collector.start_collecting(ProfilerOptions(), ClockPair.now())
     for _ in range(steps):
         program()
-    written = collector.stop()
+    written = collector.hand_over()
     assert written.warnings == ()
     return sorted(
         text.decode("utf-8", "replace")
@@ -164,7 +164,7 @@ def test_a_sum_whose_graph_goes_on_in_each_step_is_kept() -> None:
 
     (found,) = recorded(step)
     assert found.startswith("total of ")
-    assert graph_of(total) == Added(15, 0, 15 * 1024)
+    assert Graphs().add_tensors([total]) == Added(15, 0, 15 * 1024)
 
 
 def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
@@ -180,12 +180,12 @@ def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
 def test_what_the_program_packed_itself_has_no_size() -> None:
     node = Node()
     node.data = object()
-    assert graph_of(Tensor(node)) == Added(1, 0, 0)
+    assert Graphs().add_tensors([Tensor(node)]) == Added(1, 0, 0)
 
 
 def test_nothing_lives_longer_for_having_been_looked_at() -> None:
     mine = Keeper()
-    assert "mine.rows" in {one.path for one in containers().values()}
+    assert "mine.rows" in {one.path for one in reachable_containers().values()}
     gone = weakref.ref(mine)
     del mine
     assert gone() is None
@@ -195,7 +195,7 @@ def test_the_programs_own_dictionary_of_variables_stays_as_it_is() -> None:
     kept = [1]
     before = locals()
     later = [2]
-    containers()
+    reachable_containers()
     assert before == {"kept": kept}
     assert later == [2]
 
@@ -204,7 +204,9 @@ class Model:
     """Has a method of the name of a function of Python's."""
 
     def eval(self) -> list[list[int]]:
-        return [one.value for one in containers().values() if one.path == "kept"]
+        return [
+            one.value for one in reachable_containers().values() if one.path == "kept"
+        ]
 
 
 def test_a_function_that_evaluates_a_model_is_looked_at() -> None:
@@ -217,7 +219,7 @@ def test_a_function_that_evaluates_a_model_is_looked_at() -> None:
 )
 def test_what_a_function_executed_stays_among_its_variables() -> None:
     exec("made = [1]")  # noqa: S102 - as programs read their settings
-    containers()
+    reachable_containers()
     exec("made += [2]")  # noqa: S102 - as above
 
 
@@ -245,7 +247,7 @@ def test_variables_stay_where_a_trace_function_runs() -> None:
     thread = threading.Thread(target=run)
     thread.start()
     entered.wait(10)
-    containers()
+    reachable_containers()
     looked.set()
     thread.join()
     assert found == [3]
@@ -287,12 +289,12 @@ Nameless.__module__ = None  # type: ignore[assignment]
 def test_no_code_of_the_program_is_run() -> None:
     odd = (Unfriendly([1]), Lazy(), Namespace(), Nameless())
     holder = {"odd": odd}
-    assert id(holder) in containers()
+    assert id(holder) in reachable_containers()
 
 
 def test_a_text_as_key_is_no_way_to_a_container() -> None:
     kept: dict[str, Any] = {"short": [], "a question of the user's " * 4: []}
-    found = containers()
+    found = reachable_containers()
     assert {id(kept), id(kept["short"])} <= found.keys()
     assert not any("question" in one.path for one in found.values())
 
@@ -309,7 +311,7 @@ def test_a_graph_as_large_as_before_does_not_grow() -> None:
 
 def test_a_list_of_tensors_with_graphs_counts_what_these_hold() -> None:
     losses = [{"loss": Tensor(Node(Node()))} for _ in range(3)]
-    added = added_to(Container("losses", "f", 3, losses), 1)
+    added = growth_since(Container("losses", "f", 3, losses), 1)
     assert added == Added(2, 8, 2 * 2 * 1024)
 
 
@@ -324,13 +326,15 @@ def test_a_graph_that_goes_on_from_the_member_before_counts_once() -> None:
     states = [Tensor(Node())]
     for _ in range(9):
         states.append(Tensor(Node(states[-1].grad_fn)))
-    assert added_to(Container("states", "f", 10, states), 2) == Added(8, 32, 8 * 1024)
+    assert growth_since(Container("states", "f", 10, states), 2) == Added(
+        8, 32, 8 * 1024
+    )
 
 
 def test_tensors_of_one_member_that_share_a_graph_count_it_once() -> None:
     shared = Node()
     pair = [(Tensor(Node(shared)), Tensor(Node(shared)))]
-    assert added_to(Container("pair", "f", 1, pair), 0).graph_bytes == 3 * 1024
+    assert growth_since(Container("pair", "f", 1, pair), 0).graph_bytes == 3 * 1024
 
 
 class Sparse:
@@ -366,13 +370,13 @@ Donated.__module__ = "jaxlib._jax"
 
 def test_an_array_that_says_no_size_or_has_no_memory_takes_none() -> None:
     kept = [Sparse(), Uninitialized(), Donated(), np.zeros(ROW)]
-    assert added_to(Container("kept", "f", 4, kept), 0) == Added(4, 1024, 0)
+    assert growth_since(Container("kept", "f", 4, kept), 0) == Added(4, 1024, 0)
 
 
 @pytest.mark.parametrize("kind", [list, deque, lambda it: dict(enumerate(it))])
 def test_of_very_many_members_only_the_last_are_looked_at(kind: Any) -> None:
     kept = kind([0.5] * 100_000 + [np.zeros(ROW) for _ in range(64)])
-    added = added_to(Container("kept", "f", len(kept), kept), 100)
+    added = growth_since(Container("kept", "f", len(kept), kept), 100)
     assert added == Added(99_964, 99_964 * 1024, 0)
 
 
@@ -387,20 +391,20 @@ def test_what_lies_in_memory_that_was_kept_before_takes_none() -> None:
         ([0.5] * 10 + [row for batch in batches for row in batch], 10 * 1024),
         ([0.5] * 10 + [buffer] * 10, 1024),
     ):
-        assert added_to(Container("kept", "f", 20, kept), 10) == Added(10, taken, 0)
+        assert growth_since(Container("kept", "f", 20, kept), 10) == Added(10, taken, 0)
 
 
 def test_members_that_went_meanwhile_add_nothing() -> None:
     kept = [np.zeros(ROW)] * 2
-    assert added_to(Container("kept", "f", 3, kept), 3) == Added(-1, 0, 0)
+    assert growth_since(Container("kept", "f", 3, kept), 3) == Added(-1, 0, 0)
 
 
 def test_nothing_is_looked_at_where_no_counter_is_read() -> None:
     rows: list[Any] = [np.zeros(ROW)] * 9
     collector = KeptCollector()
-    collector.start(ProfilerOptions(counters_hz=0), ClockPair.now())
+    collector.start_collecting(ProfilerOptions(counters_hz=0), ClockPair.now())
     rows += [np.zeros(ROW)] * 9
-    assert collector.stop() == Collected(b"")
+    assert collector.hand_over() == Collected(b"")
     assert recorder.now() > 0
 
 

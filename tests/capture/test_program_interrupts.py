@@ -299,7 +299,7 @@ def answer(number, frame):
 signal.signal(signal.SIGALRM, answer)
 
 def look(frame, event, argument):
-    if frame.f_code.co_qualname == "UnderWay._start":
+    if frame.f_code.co_qualname == "UnderWay._start_collectors":
         sys.settrace(None)
         signal.raise_signal(signal.SIGALRM)
 

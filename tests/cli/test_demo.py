@@ -68,7 +68,7 @@ def test_the_recording_holds_the_function_that_is_the_planted_fault(
     ((slowest, slowest_ps),) = time_ps.most_common(1)
     assert frames.function(slowest) == "clip_gradients"
     assert 2 * slowest_ps > sum(time_ps.values())
-    file, line = frames.file(slowest), frames.line(slowest)
+    file, line = frames.names[slowest].file, frames.names[slowest].line
     assert file is not None
     assert line is not None
     text = Path(file).read_text(encoding="utf-8").splitlines()

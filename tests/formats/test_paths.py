@@ -12,7 +12,7 @@ import pytest
 import stepscope
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_a_path_to_nothing_that_can_be_read_is_refused_at_once(
     assert expected in said_of(lambda: stepscope.open(path))
     assert expected in said_of(lambda: read(path))
     # A server is told of a directory, which may be empty still.
-    assert expected.partition(" Give ")[0] in said_of(lambda: source_of(path))
+    assert expected.partition(" Give ")[0] in said_of(lambda: open_source(path))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from stepscope.derive.intervals.nesting import (
     nesting,
 )
 from stepscope.derive.intervals.spans import Spans
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 
 Rows = list[tuple[int, int]]
 

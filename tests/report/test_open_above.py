@@ -15,13 +15,13 @@ from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.to_json import render_document
-from stepscope.serve.runs.judged import told_findings
+from stepscope.serve.runs.judged import findings_record
 
 if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 RULE = "amp.share"
-OPEN = "or more: how fast the step computes then cannot be foretold"
+OPEN = "or more: how fast the step computes then cannot be predicted"
 
 
 def products_in_32_bit() -> TraceData:
@@ -47,6 +47,6 @@ def test_every_output_says_that_a_gain_is_open_above() -> None:
     answer = json.loads(render_document(document))
     (told,) = (one for one in answer["findings"] if one["id"] == RULE)
     assert told["saving_ms"]["open_above"] is True
-    page = told_findings(ProfileWithTools("run", {trace.host: trace}))["findings"]
+    page = findings_record(ProfileWithTools("run", {trace.host: trace}))["findings"]
     (shown,) = (one for one in page if one["id"] == RULE)
     assert OPEN in shown["words"]["gain"]

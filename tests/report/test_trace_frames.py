@@ -52,7 +52,7 @@ def read(data: bytes) -> tuple[dict[str, Any], dict[str, list[Any]]]:
 
 
 def sent(frame: TraceFrame) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    return read(frames.encode(*frame))
+    return read(frames.encode_frame(*frame))
 
 
 def tile(rows: list[tuple[Any, ...]], *, begin_ps: int = 0) -> Tiles:

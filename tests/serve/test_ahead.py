@@ -27,13 +27,13 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tools whose results were wanted, in order."""
     found: list[str] = []
-    real = Opened.result
+    real = Opened.tool_result
 
     def noted(opened: Opened, tool: str, *more: object) -> object:
         found.append(tool)
         return real(opened, tool, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Opened, "result", noted)
+    monkeypatch.setattr(Opened, "tool_result", noted)
     return found
 
 
@@ -84,7 +84,7 @@ def test_it_ends_when_another_run_is_opened(
 
 def test_the_newest_run_is_read_before_anyone_asks(site: Site) -> None:
     site.store.read_newest("overview_page")
-    assert site.store.entry(None).id in str(site.store._opened)
+    assert site.store.find_entry(None).id in str(site.store._opened)
     assert site.store.work is None
 
 

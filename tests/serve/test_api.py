@@ -228,7 +228,7 @@ def test_a_table_is_sorted_and_filtered_before_it_is_paged(site: Site) -> None:
 
 def test_a_frame_has_the_rows_of_the_table(site: Site) -> None:
     table = site.get("data/table/kernel_stats?limit=20000").json
-    frame = frames.decode(site.get("data/frame/kernel_stats").body)
+    frame = frames.decode_frame(site.get("data/frame/kernel_stats").body)
     assert frame.length == table["total"] == len(table["rows"])
     for at, column in enumerate(frame.columns):
         expected = [row[at] for row in table["rows"]]
@@ -259,7 +259,7 @@ def test_an_unavailable_tool_says_so_in_every_form(site: Site) -> None:
     assert why["code"] == "NO_TFDATA_EVENTS"
     table = site.get("data/table/tfdata").json
     assert (table["unavailable"], table["rows"]) == (why, [])
-    frame = frames.decode(site.get("data/frame/tfdata").body)
+    frame = frames.decode_frame(site.get("data/frame/tfdata").body)
     assert (frame.meta["unavailable"], frame.columns) == (why, ())
     answer = site.get("data/csv/tfdata")
     assert (answer.status, answer.error) == (404, "unknown_table")

@@ -142,7 +142,7 @@ def test_a_link_that_is_made_later_is_not_followed_either(
     logdir: Path, tmp_path: Path, a1: bytes
 ) -> None:
     with running(logdir) as site:
-        run = site.store.listing().entries[0]
+        run = site.store.current_listing().entries[0]
         path = run.run.hosts[0].paths[0]
         other = put(tmp_path / "outside", "r9", "vm", a1)
         path.unlink()
@@ -362,13 +362,13 @@ def test_file_names_that_are_no_text_are_shown_as_escapes(
 
 SHRINKING = """
 import os, sys
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.session import open_found
 
 path, how = sys.argv[1:]
-source = source_of(path)
-run = source.look().runs[0]
-profile = open_found(source.here(run) if how == "served" else run)
+source = open_source(path)
+run = source.list_runs().runs[0]
+profile = open_found(source.local_run(run) if how == "served" else run)
 os.truncate(path, 10)
 for tool in ("framework_op_stats", "kernel_stats", "memory_profile", "overview_page"):
     profile.tool(tool)
@@ -413,7 +413,7 @@ def test_a_defect_is_a_number_and_not_a_traceback(
         message = "a secret of the program"
         raise RecursionError(message)
 
-    monkeypatch.setattr("stepscope.serve.runs.answers.tool", broken)
+    monkeypatch.setattr("stepscope.serve.runs.answers.write_tool", broken)
     answer = attacked.get("data/tool/overview")
     assert (answer.status, answer.error) == (500, "defect")
     assert b"secret" not in answer.body

@@ -14,7 +14,7 @@ from tests.support.sites.serve import running
 from stepscope.errors import BadUsage
 from stepscope.remote.outcome import HostOutcome, Outcome
 from stepscope.serve.recorder import Capturing, Wanted
-from stepscope.serve.security import policy_for
+from stepscope.serve.security import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +58,7 @@ def recorder(logdir: Path) -> Recorder:
 @pytest.fixture
 def site(logdir: Path, recorder: Recorder) -> Iterator[Site]:
     def captures(store: Any) -> Capturing:
-        return Capturing(PROGRAMS, recorder, lambda: store.listing(now=True))
+        return Capturing(PROGRAMS, recorder, lambda: store.current_listing(now=True))
 
     with running(logdir, captures=captures) as found:
         yield found
@@ -218,7 +218,7 @@ def test_without_a_session_nothing_is_recorded(
 ) -> None:
     with running(
         logdir,
-        policy=lambda port: policy_for("0.0.0.0", port),  # noqa: S104 - of its rules only
+        policy=lambda port: make_policy("0.0.0.0", port),  # noqa: S104 - of its rules only
         captures=lambda _: Capturing(PROGRAMS, recorder, lambda: None),
     ) as site:
         answer = ask(site, {"address": [PROGRAMS[0]]})

@@ -347,7 +347,7 @@ def endless(*_, **__):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(time.sleep, 60).result()
 
-answers.tool = endless
+answers.write_tool = endless
 sys.exit(main(["serve", sys.argv[1], "--port", "0"]))
 """
 

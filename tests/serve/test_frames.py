@@ -60,7 +60,7 @@ def values_of(frame: frames.Frame, column: frames.Column) -> list[Any]:
 @settings(deadline=None)
 @given(tables())
 def test_what_is_encoded_is_what_is_decoded(table: pl.DataFrame) -> None:
-    frame = frames.decode(frames.encode(table, {"tool": "x"}))
+    frame = frames.decode_frame(frames.encode_frame(table, {"tool": "x"}))
     assert frame.meta == {"tool": "x"}
     assert frame.length == table.height
     assert [column.name for column in frame.columns] == table.columns
@@ -71,7 +71,7 @@ def test_what_is_encoded_is_what_is_decoded(table: pl.DataFrame) -> None:
 
 @given(tables())
 def test_columns_begin_where_a_browser_can_view_them(table: pl.DataFrame) -> None:
-    data = frames.encode(table, {})
+    data = frames.encode_frame(table, {})
     (room,) = struct.unpack_from("<I", data)
     header = json.loads(data[4 : 4 + room])
     places = [(one["offset"], one["bytes"]) for one in header["columns"]]
@@ -119,7 +119,7 @@ def test_a_literal_frame_is_read() -> None:
     data = struct.pack("<I", 508) + json.dumps(header).encode().ljust(508)
     data += struct.pack("<3h", 1, 0, -3).ljust(8, b"\0") + b"\0\1\0".ljust(8, b"\0")
     data += struct.pack("<3I", 1, 0, 1).ljust(16, b"\0")
-    frame = frames.decode(data)
+    frame = frames.decode_frame(data)
     assert values_of(frame, frame.columns[0]) == [1, None, -3]
     assert values_of(frame, frame.columns[1]) == ["a", "b", "a"]
     assert [column.unit for column in frame.columns] == ["us", None]
@@ -127,7 +127,7 @@ def test_a_literal_frame_is_read() -> None:
 
 def test_unknown_numbers_are_marked_and_never_only_zero() -> None:
     table = pl.DataFrame({"total_us": [1.5, None], "n": [None, 4]})
-    frame = frames.decode(frames.encode(table, {}))
+    frame = frames.decode_frame(frames.encode_frame(table, {}))
     assert math.isnan(frame.columns[0].values[1])
     assert frame.columns[0].nulls is not None
     assert frame.columns[0].nulls.tolist() == [False, True]
@@ -137,19 +137,19 @@ def test_unknown_numbers_are_marked_and_never_only_zero() -> None:
 
 def test_a_column_that_no_browser_can_view_is_an_error() -> None:
     with pytest.raises(TypeError, match="when"):
-        frames.encode(pl.DataFrame({"when": [1]}, {"when": pl.Datetime}), {})
+        frames.encode_frame(pl.DataFrame({"when": [1]}, {"when": pl.Datetime}), {})
 
 
 @given(tables(), st.data())
 def test_damage_is_an_error(table: pl.DataFrame, data: st.DataObject) -> None:
-    whole = bytearray(frames.encode(table, {}))
+    whole = bytearray(frames.encode_frame(table, {}))
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(
             st.integers(0, 255)
         )
     cut = bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
-        frame = frames.decode(cut)
+        frame = frames.decode_frame(cut)
     except Malformed:
         return
     # What is still readable is as long as it says.
@@ -159,13 +159,13 @@ def test_damage_is_an_error(table: pl.DataFrame, data: st.DataObject) -> None:
 @pytest.mark.parametrize("room", [0, 3, 2**31, 2**32 - 1])
 def test_a_bad_length_is_an_error(room: int) -> None:
     with pytest.raises(Malformed):
-        frames.decode(struct.pack("<I", room) + bytes(64))
+        frames.decode_frame(struct.pack("<I", room) + bytes(64))
 
 
 def test_a_name_that_is_no_text_is_an_error() -> None:
-    whole = frames.encode(pl.DataFrame({"name": ["abc"]}), {})
+    whole = frames.encode_frame(pl.DataFrame({"name": ["abc"]}), {})
     with pytest.raises(Malformed):
-        frames.decode(whole.replace(b"abc", b"a\xffc"))
+        frames.decode_frame(whole.replace(b"abc", b"a\xffc"))
 
 
 def test_large_tables_are_encoded_by_columns() -> None:
@@ -176,6 +176,6 @@ def test_large_tables_are_encoded_by_columns() -> None:
             "n": np.arange(count, dtype=np.int64),
         }
     )
-    frame = frames.decode(frames.encode(table, {}))
+    frame = frames.decode_frame(frames.encode_frame(table, {}))
     assert len(frame.names) == 100
     assert frame.columns[1].values[-1] == count - 1

@@ -194,7 +194,7 @@ def test_a_change_during_the_reading_is_noticed(
 def test_reload_looks_at_once(logdir: Path, a5_b: bytes) -> None:
     with running(logdir) as site:
         site.store.source.interval_s = 1000
-        site.store.listing(now=True)
+        site.store.current_listing(now=True)
         put(logdir, "r2", "b", a5_b, unix_s=OLD + 5)
         assert names(site) == ["r1"]
         answer = site.ask("POST", "data/reload", {"X-Stepscope": "1"})
@@ -217,7 +217,7 @@ def test_a_slow_look_keeps_nobody_waiting(
     logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(logdir) as site:
-        known = site.store.listing()
+        known = site.store.current_listing()
         looking, go_on = threading.Event(), threading.Event()
 
         def slow() -> object:
@@ -225,12 +225,14 @@ def test_a_slow_look_keeps_nobody_waiting(
             go_on.wait(20)
             return looked()
 
-        looked = site.store.source.look
-        monkeypatch.setattr(site.store.source, "look", slow)
-        thread = threading.Thread(target=site.store.listing, kwargs={"now": True})
+        looked = site.store.source.list_runs
+        monkeypatch.setattr(site.store.source, "list_runs", slow)
+        thread = threading.Thread(
+            target=site.store.current_listing, kwargs={"now": True}
+        )
         thread.start()
         assert looking.wait(20)
-        assert site.store.listing() is known
+        assert site.store.current_listing() is known
         assert site.get("data/status").json["runs"] == known.tag
         go_on.set()
         thread.join()

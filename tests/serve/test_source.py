@@ -101,7 +101,7 @@ def test_the_longest_end_decides_and_a_tie_shows_nothing(
         assert "mine/old/train.py" in found["reason"]
     # One file by two ways is one.
     twice = (str(project / "src"), str(project / "src" / ".." / "src"))
-    assert ProgramFiles(twice).text("train.py", recorded_unix_s=OLD).text == TEXT
+    assert ProgramFiles(twice).find_text("train.py", recorded_unix_s=OLD).text == TEXT
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_a_package_s_file_is_not_taken_for_one_of_the_program(
 ) -> None:
     (project / "core.py").write_text("own = 1\n")
     files = ProgramFiles([str(project)])
-    assert files.text(name, recorded_unix_s=OLD).text is None
+    assert files.find_text(name, recorded_unix_s=OLD).text is None
     for own in (f"{HOME}/core.py", "../core.py", "core.py"):
-        assert files.text(own, recorded_unix_s=OLD).text == "own = 1\n"
+        assert files.find_text(own, recorded_unix_s=OLD).text == "own = 1\n"
 
 
 def test_a_package_s_file_is_found_from_the_package_on(project: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_package_s_file_is_found_from_the_package_on(project: Path) -> None:
     (project / "pack" / "core.py").write_text("packed = 1\n")
     files = ProgramFiles([str(project)])
     for name in (PACKAGE, "pack/core.py", r"C:\Python\site-packages\pack\core.py"):
-        assert files.text(name, recorded_unix_s=OLD).text == "packed = 1\n"
+        assert files.find_text(name, recorded_unix_s=OLD).text == "packed = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_hostile_profile_reaches_no_other_file(
     (project / "notes.txt").write_text(OUTSIDE)
     (project / ".hidden").mkdir()
     (project / ".hidden" / "key.py").write_text(OUTSIDE)
-    found = ProgramFiles([str(project)]).text(
+    found = ProgramFiles([str(project)]).find_text(
         name.replace("{outside}", str(outside)), recorded_unix_s=OLD
     )
     assert found.text is None
@@ -186,7 +186,7 @@ def test_a_directory_whose_name_is_no_text_is_shown_by_its_bytes(
 def test_a_link_within_the_directories_is_shown(project: Path) -> None:
     (project / "same.py").symlink_to(project / "src" / "train.py")
     files = ProgramFiles([str(project)])
-    assert files.text("same.py", recorded_unix_s=OLD).text == TEXT
+    assert files.find_text("same.py", recorded_unix_s=OLD).text == TEXT
 
 
 def test_a_link_that_is_made_after_the_list_is_not_followed(
@@ -194,15 +194,15 @@ def test_a_link_that_is_made_after_the_list_is_not_followed(
 ) -> None:
     files = ProgramFiles([str(project)])
     path = project / "src" / "train.py"
-    assert files.text("train.py", recorded_unix_s=OLD).text == TEXT
+    assert files.find_text("train.py", recorded_unix_s=OLD).text == TEXT
     path.unlink()
     path.symlink_to(tmp_path / "secret.py")
-    assert files.text("train.py", recorded_unix_s=OLD).text is None
+    assert files.find_text("train.py", recorded_unix_s=OLD).text is None
     path.unlink()
     (project / "src").rmdir()
     (tmp_path / "train.py").write_text(OUTSIDE)
     (project / "src").symlink_to(tmp_path)
-    assert files.text("train.py", recorded_unix_s=OLD).text is None
+    assert files.find_text("train.py", recorded_unix_s=OLD).text is None
 
 
 @pytest.mark.parametrize(

@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
 def test_the_cache_keeps_what_was_used_last_within_its_bytes() -> None:
     cache: Bounded[str] = Bounded(10)
-    cache.put("a", "A", cost_bytes=4)
-    cache.put("b", "B", cost_bytes=4)
-    assert cache.get("a") == "A"
-    cache.put("c", "C", cost_bytes=4)
-    assert [cache.get(key) for key in "abc"] == ["A", None, "C"]
-    cache.put("a", "A2", cost_bytes=6)
-    assert (cache.get("a"), cache.held_bytes) == ("A2", 10)
-    cache.put("d", "D", cost_bytes=11)
-    assert (cache.get("d"), cache.get("a")) == (None, "A2")
-    cache.clear()
-    assert (cache.get("a"), cache.held_bytes) == (None, 0)
+    cache.put_value("a", "A", cost_bytes=4)
+    cache.put_value("b", "B", cost_bytes=4)
+    assert cache.get_value("a") == "A"
+    cache.put_value("c", "C", cost_bytes=4)
+    assert [cache.get_value(key) for key in "abc"] == ["A", None, "C"]
+    cache.put_value("a", "A2", cost_bytes=6)
+    assert (cache.get_value("a"), cache.held_bytes) == ("A2", 10)
+    cache.put_value("d", "D", cost_bytes=11)
+    assert (cache.get_value("d"), cache.get_value("a")) == (None, "A2")
+    cache.forget_values()
+    assert (cache.get_value("a"), cache.held_bytes) == (None, 0)
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Tools that were asked for an answer, in order; each takes a while."""
     found: list[str] = []
-    real = answers.tool
+    real = answers.write_tool
 
     def slow(opened: object, asked: answers.ToolQuestion, *, rows: int) -> bytes:
         found.append(asked.tool.name)
         time.sleep(0.3)
         return real(opened, asked, rows=rows)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(answers, "tool", slow)
+    monkeypatch.setattr(answers, "write_tool", slow)
     return found
 
 
@@ -68,14 +68,14 @@ def test_a_known_answer_waits_for_no_computation(
     site: Site, counted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.get("data/tool/overview")
-    go_on, real = threading.Event(), answers.tool
+    go_on, real = threading.Event(), answers.write_tool
 
     def held(opened: object, asked: answers.ToolQuestion, *, rows: int) -> bytes:
         answer = real(opened, asked, rows=rows)  # type: ignore[arg-type]
         go_on.wait(60)
         return answer
 
-    monkeypatch.setattr(answers, "tool", held)
+    monkeypatch.setattr(answers, "write_tool", held)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(site.get, "data/tool/ops")
         while len(counted) < 2:
@@ -95,14 +95,14 @@ def test_a_known_answer_waits_for_no_computation(
 def test_who_waits_for_too_long_is_told_to_come_again(
     logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on, real = threading.Event(), threading.Event(), answers.tool
+    begun, go_on, real = threading.Event(), threading.Event(), answers.write_tool
 
     def held(opened: object, asked: answers.ToolQuestion, *, rows: int) -> bytes:
         begun.set()
         go_on.wait(60)
         return real(opened, asked, rows=rows)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(answers, "tool", held)
+    monkeypatch.setattr(answers, "write_tool", held)
     with running(logdir, patience_s=0.05) as site, ThreadPoolExecutor(2) as pool:
         slow = pool.submit(site.get, "data/tool/ops")
         assert begun.wait(60)
@@ -117,7 +117,7 @@ def test_a_failed_computation_leaves_the_next_its_turn(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(answers, "findings", lambda *_: 1 / 0)
+        patched.setattr(answers, "write_findings", lambda *_: 1 / 0)
         assert site.get("data/findings").status == 500
     assert site.get("data/findings").status == 200
 

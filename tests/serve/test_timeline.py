@@ -31,7 +31,7 @@ def asked(site: Site, route: str, **parameters: object) -> Answer:
 
 def columns(answer: Answer) -> dict[str, list[Any]]:
     assert answer.status == 200
-    found = frames.decode(answer.body)
+    found = frames.decode_frame(answer.body)
     return {
         one.name: [found.names[at] for at in one.values]
         if one.type == "text"
@@ -268,7 +268,7 @@ QUESTIONS = (
 def test_no_answer_about_the_timeline_waits_for_a_tool(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with held(monkeypatch, Opened, "result") as (entered, go_on):
+    with held(monkeypatch, Opened, "tool_result") as (entered, go_on):
         told: list[int] = []
         tool = threading.Thread(
             target=lambda: told.append(site.get("data/tool/overview").status)
@@ -289,7 +289,7 @@ def test_a_tile_that_came_while_the_run_was_opened_does_not_wait_for_the_tool(
 ) -> None:
     with (
         held(monkeypatch, store, "open_found") as (opening, open_it),
-        held(monkeypatch, Opened, "result") as (computing, compute),
+        held(monkeypatch, Opened, "tool_result") as (computing, compute),
     ):
         tool = threading.Thread(target=lambda: site.get("data/tool/overview"))
         tool.start()

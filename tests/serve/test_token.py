@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tests.support.sites.serve import Site
 
 from stepscope.cli.main import main
-from stepscope.serve.security import is_loopback, policy_for
+from stepscope.serve.security import is_loopback, make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +138,7 @@ def test_answers_are_packed_for_who_can_unpack(started: Started) -> None:
 )
 def test_only_this_machine_needs_no_token(host: str, alone: bool) -> None:  # noqa: FBT001 - a parameter of the test
     assert is_loopback(host) == alone
-    assert (policy_for(host, 1).token is None) == alone
+    assert (make_policy(host, 1).token is None) == alone
 
 
 def test_a_server_for_this_machine_is_not_reached_from_elsewhere(

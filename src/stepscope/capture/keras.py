@@ -130,8 +130,13 @@ class ProfilerCallback:
     def on_epoch_end(self, epoch: int, logs: object = None) -> None:  # noqa: ARG002 - Keras's hook
         """End the last step of the epoch."""
         self._end_step()
-        if self._found_nothing():
-            self._next_batch -= self._execution
+        if (self.params or {}).get("steps") is None:
+            # Where Keras does not know how many batches there are, the loops that fetch
+            # inside the execution learn it from one that finds nothing.
+            fetches_inside = _imported_keras().config.backend() in {"tensorflow", "jax"}
+            stopped = getattr(self._trained_model, "stop_training", False)
+            if fetches_inside and not stopped:
+                self._next_batch -= self._execution
         self._batches_before = self._next_batch - 1
         self._stop_after_window()
 
@@ -179,18 +184,6 @@ class ProfilerCallback:
             return min(self._execution, in_epoch - batch)
         return self._execution
 
-    def _found_nothing(self) -> bool:
-        """Return whether the execution that the epoch ended with had no batch at all.
-
-        Where Keras does not know how many batches there are, the loops that fetch
-        inside the execution learn it from one that finds nothing.
-        """
-        if (self.params or {}).get("steps") is not None:
-            return False
-        fetches_inside = _keras().config.backend() in {"tensorflow", "jax"}
-        stopped = getattr(self._trained_model, "stop_training", False)
-        return fetches_inside and not stopped
-
     def _begin_step(self, name: str, number: int, **stats: int) -> None:
         self._step = Trace(name, step_num=number, _r=1, **stats)
         self._step.__enter__()
@@ -201,27 +194,25 @@ class ProfilerCallback:
             step.__exit__(None, None, None)
 
     def _follow_window(self, first: int, last: int) -> None:
-        """Start or stop before the execution of these batches."""
         window = self._window
         if window is None:
             return
         if self._session is not None:
             if time.monotonic() >= self._ends_at or self._is_enough(window, first):
-                self._stop()
+                self._stop_recording()
         elif not self._started and last >= window.first and first <= window.last:
-            self._start(window.seconds)
+            self._start_recording(window.seconds)
 
     def _stop_after_window(self) -> None:
         if self._window is not None and self._is_enough(self._window, self._next_batch):
-            self._stop()
+            self._stop_recording()
 
     def _is_enough(self, window: BatchWindow, next_batch: int) -> bool:
-        """Return whether the recording ends before a batch."""
         if next_batch <= window.last:
             return False
         return time.monotonic() >= self._began_at + window.least_s
 
-    def _start(self, seconds: float | None) -> None:
+    def _start_recording(self, seconds: float | None) -> None:
         self._started = True
         try:
             self._session = Session.start(self._logdir, self._options)
@@ -235,7 +226,7 @@ class ProfilerCallback:
         self._began_at = time.monotonic()
         self._ends_at = self._began_at + limit
 
-    def _stop(self) -> None:
+    def _stop_recording(self) -> None:
         session, self._session = self._session, None
         if session is None:
             return
@@ -249,7 +240,7 @@ class ProfilerCallback:
 
     def _end_fit(self) -> None:
         self._end_step()
-        self._stop()
+        self._stop_recording()
         if self in _fitting:
             _fitting.remove(self)
 
@@ -258,7 +249,7 @@ class ProfilerCallback:
 _fitting: list[ProfilerCallback] = []
 
 
-def _keras() -> Any:
+def _imported_keras() -> Any:
     for name in ("keras", "tf_keras"):
         if name in sys.modules:
             return sys.modules[name]
@@ -271,7 +262,7 @@ def _keras() -> Any:
 @functools.cache
 def _as_callback(cls: Any) -> Any:
     """Return the class itself, or one of its name that is a Keras callback too."""
-    base = _keras().callbacks.Callback
+    base = _imported_keras().callbacks.Callback
     if issubclass(cls, base):
         return cls
     return type(cls.__name__, (cls, base), {"__module__": cls.__module__})
@@ -282,13 +273,11 @@ def _end_recordings_with_fit() -> None:
 
     Keras calls no hook then.
     """
-    model = _keras().Model
-    if hasattr(model.fit, _ENDS_RECORDINGS):
+    model = _imported_keras().Model
+    fit: Callable[..., object] = model.fit
+    if hasattr(fit, _ENDS_RECORDINGS):
         return
-    model.fit = _ending_recordings(model.fit)
 
-
-def _ending_recordings(fit: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(fit)
     def fit_and_end(self: object, *args: object, **kwargs: object) -> object:
         with NO_FRAME:
@@ -301,7 +290,7 @@ def _ending_recordings(fit: Callable[..., object]) -> Callable[..., object]:
                 raise
 
     setattr(fit_and_end, _ENDS_RECORDINGS, True)
-    return fit_and_end
+    model.fit = fit_and_end
 
 
 _RANGE: Final = re.compile(r"\s*(\d+)\s*(?:,\s*(\d+)\s*)?")
@@ -341,7 +330,7 @@ def parse_window(profile_batch: object) -> BatchWindow | None:
     """
     if profile_batch is None:
         return DEFAULT_WINDOW
-    first, last = _numbers(profile_batch)
+    first, last = _read_range(profile_batch)
     if first == 0 and last == 0:
         return None
     if first < 1:
@@ -356,7 +345,7 @@ def parse_window(profile_batch: object) -> BatchWindow | None:
     return BatchWindow(first, last)
 
 
-def _numbers(profile_batch: object) -> tuple[int, int]:
+def _read_range(profile_batch: object) -> tuple[int, int]:
     if isinstance(profile_batch, str):
         found = _RANGE.fullmatch(profile_batch)
         if found is not None:

@@ -9,7 +9,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.ground.affordable import StepCost, lower_options
 from stepscope.capture.ground.annotate import StepTrace
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import ProfilerOptions
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from stepscope.capture.ground.run import Run
 
@@ -80,12 +79,7 @@ class Profile:
         self._session = Session.start(self._logdir, self._options)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._session is not None:
             with leaving.undisturbed():
                 self._run = self._session.stop()
@@ -206,29 +200,28 @@ class Schedule:
         self._begin_step()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # The step that begins after the last `step()` is none of the loop's, and one
         # that an exception ended is not whole: neither is marked.
         if self._open is not None:
             self._open.cancel()
             self._open = None
         if self._session is not None:
-            self._leave(keep=self._place() >= self._wait + self._warmup)
+            self._end_session(keep=self._step_of_cycle() >= self._wait + self._warmup)
 
     def step(self) -> None:
         """Say that a step of the loop is over."""
         if self._open is not None:
             self._open.__exit__(None, None, None)
             self._open = None
-        self._note_cost()
+        began_s, self._began_s = self._began_s, None
+        if began_s is not None:
+            recorded = self._session is not None
+            note = self._cost.note_recorded if recorded else self._cost.note_unrecorded
+            note(self._now_s() - began_s)
         self._step += 1
-        if self._session is not None and self._place() == 0:
-            self._leave(keep=True)
+        if self._session is not None and self._step_of_cycle() == 0:
+            self._end_session(keep=True)
         try:
             self._begin_step()
         except StepscopeError as error:
@@ -236,24 +229,20 @@ class Schedule:
             self._repeat, self._cycle = 1, self._step
             _log.warning("stepscope: the schedule ends here: %s", error)
 
-    def _place(self) -> int:
-        """Return which step of the cycle this is."""
+    def _step_of_cycle(self) -> int:
         return self._step % self._cycle
 
-    def _is_over(self) -> bool:
-        return self._repeat > 0 and self._step >= self._repeat * self._cycle
-
     def _begin_step(self) -> None:
-        if self._is_over():
+        if self._repeat > 0 and self._step >= self._repeat * self._cycle:
             return
-        place = self._place()
+        place = self._step_of_cycle()
         first_active = self._wait + self._warmup
         if place == first_active and self._session is not None:
-            self._leave(keep=False)
+            self._end_session(keep=False)
         if place >= self._wait and self._session is None:
             self._lower_if_needed()
             self._session = Session.start(self._logdir, self._options)
-            self._cost.begins()
+            self._cost.begin_recording()
             for sentence in self._lowered:
                 self._session.tell(sentence)
         self._began_s = self._now_s()
@@ -261,18 +250,10 @@ class Schedule:
             self._open = StepTrace(self._step)
             self._open.__enter__()
 
-    def _note_cost(self) -> None:
-        began_s, self._began_s = self._began_s, None
-        if began_s is not None:
-            recorded = self._session is not None
-            note = self._cost.within if recorded else self._cost.before
-            note(self._now_s() - began_s)
-
     def _lower_if_needed(self) -> None:
-        """Record less where steps of the last recording took too long."""
         if not self._cost.is_too_much:
             return
-        less = lowered(self._options)
+        less = lower_options(self._options)
         if less is None:
             return
         self._options = less.options
@@ -283,12 +264,12 @@ class Schedule:
         )
         self._lowered = (*self._lowered, sentence)
 
-    def _leave(self, *, keep: bool) -> None:
+    def _end_session(self, *, keep: bool) -> None:
         session, self._session = self._session, None
         if session is not None:
             if not self.runs:
                 # The first steps of a loop compile, or run ahead of their device.
-                self._cost.compare_with(())
+                self._cost.set_baseline(())
             with leaving.undisturbed():
                 run = session.stop(save=keep)
                 if keep:

@@ -30,7 +30,6 @@ def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> s
     """Make a temporary folder; those that killed programs left are removed first.
 
     Args:
-        kind: What it is for, a word.
         within: Where; None takes the usual folder.
 
     Raises:
@@ -52,9 +51,16 @@ def folder_prefix(kind: str) -> str:
 @functools.cache
 def _remove_left_behind(folder: str) -> None:
     """Remove what ended processes of this user left in a folder; once a process."""
-    if _started_ticks(os.getpid()) is None or not _is_safe(folder):
+    if _started_ticks(os.getpid()) is None:
         return
     try:
+        status = os.stat(folder)  # noqa: PTH116 - a text is what is at hand
+        is_safe = status.st_uid in {0, os.geteuid()}
+        if status.st_mode & _WRITABLE_BY_OTHERS:
+            is_safe = bool(status.st_mode & stat.S_ISVTX)
+        if not is_safe:
+            # Somebody else could give a folder of ours another name there.
+            return
         with os.scandir(folder) as entries:
             left = [entry.path for entry in entries if _is_left_behind(entry)]
     except OSError:
@@ -62,17 +68,6 @@ def _remove_left_behind(folder: str) -> None:
     for path in left:
         # Where the system can, it follows no link, whatever is put there meanwhile.
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_safe(folder: str) -> bool:
-    """Return whether nobody else can give a folder of ours another name there."""
-    try:
-        status = os.stat(folder)  # noqa: PTH116 - a text is what is at hand
-    except OSError:
-        return False
-    if not status.st_mode & _WRITABLE_BY_OTHERS:
-        return status.st_uid in {0, os.geteuid()}
-    return bool(status.st_mode & stat.S_ISVTX)
 
 
 def _is_left_behind(entry: os.DirEntry[str]) -> bool:

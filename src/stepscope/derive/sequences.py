@@ -4,7 +4,7 @@ On a device: the kernels of the stream with most kernel time. On a host: the ops
 busiest thread, the ops of all threads, and the executed instructions of compiled
 programs, merged over all threads.
 
-Definition: docs/how-steps-are-found.md#steps-that-nobody-announced.
+Definition: docs/how-steps-are-found.md#steps-without-markers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    picked,
+)
 from stepscope.derive.columns.dense_codes import Codes, combined, dense
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +38,6 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     """What happened, in order; one entry per kernel, op or instruction.
 
     Attributes:
-        what: What the sequence consists of, in words.
         symbol: int32 by entry, dense from 0.
         label: int32 by symbol: a number for what the symbol is, comparable between
             sequences of one kind.
@@ -41,8 +45,6 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         weight: int64: the entry's part of the time that steps must cover.
         work: int64: kernel time on a device, 1 on a host.
         gap_ps: int64: idle time just before the entry.
-        end_ps: End of the last entry.
-        on_device: Whether the times are those of a device.
         launch: int32 or None: row of launches that caused the entry, -1 for none.
     """
 
@@ -68,12 +70,12 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     @cached_property
     def weight_before(self) -> NDArray[np.int64]:
         """Weight before each entry, and before the end."""
-        return _running(self.weight)
+        return _running_sums(self.weight)
 
     @cached_property
     def work_before(self) -> NDArray[np.int64]:
         """Work before each entry, and before the end."""
-        return _running(self.work)
+        return _running_sums(self.work)
 
     @cached_property
     def heaviest(self) -> NDArray[np.int64]:
@@ -90,7 +92,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         order = np.argsort(symbol, kind="stable")
         return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
 
-    def occurrences(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def symbol_entries(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the entries of each of some symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)
@@ -100,10 +102,8 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         return np.split(entry[order], np.cumsum(self.counts[symbols])[:-1])
 
 
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
-_COLLECTIVE: Final = _KINDS.index("collective")
 #: What a program's own instructions are, whether they compute or wait.
-_PROGRAM: Final = (_KINDS.index("kernel"), _KINDS.index("transfer_wait"))
+_PROGRAM: Final = (ACTIVITY_CODES["kernel"], ACTIVITY_CODES["transfer_wait"])
 #: Nothing that lasts this share of the recording can be one of three equal steps.
 _TOO_LONG: Final = 0.5
 #: A thread that spends this share of its op time in functions of an input pipeline is
@@ -134,10 +134,16 @@ def device_sequence(
     belongs to: layers that repeat inside one step run equal kernels for different
     ops, whereas equal steps run them for equal ops.
     """
-    row = _busiest_stream(device_activity)
-    if row is None:
+    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
+    if not len(kernel):
         return None
-    track = int(handles(device_activity, "track")[row[0]])
+    tracks_of_kernels = handles(device_activity, "track")[kernel]
+    # One more for each: a stream of kernels without length beats an empty one.
+    busy = np.bincount(
+        tracks_of_kernels, weights=ints(device_activity, "dur_ps")[kernel] + 1
+    )
+    track = int(np.argmax(busy))
+    row = kernel[tracks_of_kernels == track]
     start, dur = (ints(device_activity, name)[row] for name in ("start_ps", "dur_ps"))
     symbols = _kernel_symbols(device_activity, row)
     return SymbolSequence(
@@ -147,7 +153,7 @@ def device_sequence(
         at_ps=start,
         weight=dur,
         work=dur,
-        gap_ps=_pauses(start, dur)[0],
+        gap_ps=_pauses_and_union(start, dur)[0],
         end_ps=int((start + dur).max()),
         on_device=True,
         launch=None if launch_of_activity is None else launch_of_activity[row],
@@ -159,7 +165,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
     device_activity, launches = correlation.activity, correlation.launches
     launch_of_activity = correlation.launch_of_activity
     kind = codes(device_activity, "kind")
-    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, _COLLECTIVE))
+    wanted: NDArray[np.bool_] = np.isin(kind, (*_PROGRAM, ACTIVITY_CODES["collective"]))
     row = np.flatnonzero((launch_of_activity >= 0) & wanted)
     if not len(row):
         return None
@@ -176,7 +182,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
         at_ps=at,
         weight=dur,
         work=dur,
-        gap_ps=_pauses(at, np.zeros(len(at), np.int64))[0],
+        gap_ps=_pauses_and_union(at, np.zeros(len(at), np.int64))[0],
         end_ps=int(at[-1]),
         on_device=True,
     )
@@ -242,7 +248,7 @@ def instruction_sequence(
 
 def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     """Return True for rows of `tracks` that are host threads, not input workers."""
-    thread = TRACK_KINDS.categories.to_list().index("thread")
+    thread = TRACK_CODES["thread"]
     on_host: NDArray[np.bool_] = absent(tracks["device"])
     worker: NDArray[np.bool_] = tracks["name"].str.starts_with(_RUNNER).to_numpy()
     found: NDArray[np.bool_] = (codes(tracks, "kind") == thread) & on_host & ~worker
@@ -250,11 +256,7 @@ def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
 
 
 def sequence_of_events(
-    what: str,
-    events: pl.DataFrame,
-    event: NDArray[np.int64],
-    *,
-    on_device: bool,
+    what: str, events: pl.DataFrame, event: NDArray[np.int64], *, on_device: bool
 ) -> SymbolSequence:
     """Return events by their begins, without those that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
@@ -265,7 +267,7 @@ def sequence_of_events(
     short = dur <= _TOO_LONG * hull
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
-    pauses, weight = _pauses(start, dur)
+    pauses, weight = _pauses_and_union(start, dur)
     symbols = dense(handles(events, "type")[event])
     return SymbolSequence(
         what=what,
@@ -280,17 +282,6 @@ def sequence_of_events(
     )
 
 
-def _busiest_stream(device_activity: pl.DataFrame) -> NDArray[np.int64] | None:
-    kernel = np.flatnonzero(np.isin(codes(device_activity, "kind"), _PROGRAM))
-    if not len(kernel):
-        return None
-    track = handles(device_activity, "track")[kernel]
-    # One more for each, so that a stream of kernels without length beats an empty one.
-    busy = np.bincount(track, weights=ints(device_activity, "dur_ps")[kernel] + 1)
-    busiest: NDArray[np.int64] = kernel[track == int(np.argmax(busy))]
-    return busiest
-
-
 def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Codes:
     columns = [
         handles(device_activity, column)[row]
@@ -300,7 +291,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Co
     return combined(columns)
 
 
-def _pauses(
+def _pauses_and_union(
     start: NDArray[np.int64], dur: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return idle time before each entry, and the time it alone adds to the union."""
@@ -309,7 +300,7 @@ def _pauses(
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
 
 
-def _running(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _running_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
     total = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=total[1:])
     return total

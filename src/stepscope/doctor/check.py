@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
-
-if TYPE_CHECKING:
-    from stepscope.remedies import Remedy
 
 State = Literal["ok", "warn", "fail", "skip"]
 
@@ -34,35 +31,25 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
 
 
-def fact(group: str, name: str, text: str, *, state: State = "ok") -> Check:
+def plain_check(group: str, name: str, fact: str, *, state: State = "ok") -> Check:
     """Return a check that needs no remedy."""
-    return Check(group=group, name=name, state=state, fact=text)
+    return Check(group=group, name=name, state=state, fact=fact)
 
 
-def mended_by(
-    remedy: Remedy,
+def problem_check(
     group: str,
     name: str,
-    text: str,
-    *,
-    state: State = "fail",
-    commands: tuple[str, ...] | None = None,
+    fact: str,
+    remedy: str,
+    *commands: str,
+    state: State = "warn",
 ) -> Check:
-    """Return a check that a declared remedy fixes: reports quote the same.
-
-    Args:
-        remedy: What to do.
-        group: What the check belongs to.
-        name: What was looked at.
-        text: What was found.
-        state: How bad it is.
-        commands: The lines to copy where this machine tells them exactly.
-    """
+    """Return a check of something that cannot be recorded, and what fixes it."""
     return Check(
         group=group,
         name=name,
         state=state,
-        fact=text,
+        fact=fact,
         remedy=remedy,
-        commands=remedy.commands if commands is None else commands,
+        commands=commands,
     )

@@ -6,36 +6,32 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Final
 
-from stepscope.doctor.check import Check, fact
+from stepscope.doctor.check import Check, plain_check, problem_check
 
-_NAME: Final = "kernels of stepscope"
 #: The ratio: docs/benchmarks.md, "Without a compiler".
 _PROBLEM: Final = "not compiled: a report takes up to 15 times as long."
 _REMEDY: Final = (
     "Install a C compiler and Python's headers, then install stepscope again (in a "
     "checkout: make core)."
 )
-_COMMANDS: Final = ("apt-get install gcc python3-dev",)
 _FOLDER: Final = Path(__file__).parents[1] / "_core"
 
 
 def kernel_checks(folder: Path = _FOLDER) -> list[Check]:
     """Check whether this Python finds each kernel of `_core` compiled."""
     sources = [path for path in folder.glob("*.py") if path.name[0] != "_"]
-    uncompiled = [path for path in sources if not _is_compiled(path)]
-    if not uncompiled:
-        return [fact("Python", _NAME, "compiled")]
-    of_them = "" if uncompiled == sources else f"{len(uncompiled)} are "
-    return [
-        Check(
-            group="Python",
-            name=_NAME,
-            state="warn",
-            fact=of_them + _PROBLEM,
-            remedy=_REMEDY,
-            commands=_COMMANDS,
-        )
+    # Python's own order: a module of one of these endings is taken first.
+    uncompiled = [
+        path
+        for path in sources
+        if not any(path.with_suffix(end).exists() for end in EXTENSION_SUFFIXES)
     ]
+    of_what = "Python", "kernels of stepscope"
+    if not uncompiled:
+        return [plain_check(*of_what, "compiled")]
+    fact = ("" if uncompiled == sources else f"{len(uncompiled)} are ") + _PROBLEM
+    command = "apt-get install gcc python3-dev"
+    return [problem_check(*of_what, fact, _REMEDY, command)]
 
 
 def uncompiled_notice() -> str | None:
@@ -44,8 +40,3 @@ def uncompiled_notice() -> str | None:
     if check.remedy is None:
         return None
     return f"Kernels of this installation: {check.fact} {check.remedy}"
-
-
-def _is_compiled(source: Path) -> bool:
-    # Python's own order: a module of one of these endings is taken first.
-    return any(source.with_suffix(end).exists() for end in EXTENSION_SUFFIXES)

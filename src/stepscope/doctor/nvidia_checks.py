@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stepscope.doctor.check import Check, fact, mended_by
-from stepscope.doctor.machine_checks import capabilities
+from stepscope.doctor.check import Check, plain_check, problem_check
+from stepscope.doctor.machine_checks import capabilities_held
 from stepscope.doctor.python_checks import cuda_major
 from stepscope.nvidia import version_told
 from stepscope.remedies import Remedy
@@ -28,11 +28,26 @@ def nvidia_checks(machine: Machine) -> list[Check]:
     """Look at the devices, the driver, and who may read counters."""
     devices = machine.find("dev/nvidia[0-9]*")
     if not devices:
-        return [fact(_NVIDIA, "devices", NO_GPU, state="skip")]
+        return [plain_check(_NVIDIA, "devices", NO_GPU, state="skip")]
     names = ", ".join(path.name for path in devices)
-    found = [fact(_NVIDIA, "devices", f"/dev has {names}."), _kernel_driver(machine)]
-    found += [_driver(machine), _management(machine), _permission(machine)]
-    return found
+    version = _driver_version(machine)
+    if version is None:
+        kernel_driver = problem_check(
+            _NVIDIA,
+            "kernel driver",
+            "The kernel does not show its NVIDIA driver.",
+            "In a container, start it with the NVIDIA runtime (--gpus all).",
+            "docker run --gpus all …",
+        )
+    else:
+        kernel_driver = plain_check(_NVIDIA, "kernel driver", f"version {version}")
+    return [
+        plain_check(_NVIDIA, "devices", f"/dev has {names}."),
+        kernel_driver,
+        _check_cuda_driver(machine),
+        _check_management(machine),
+        _check_permission(machine),
+    ]
 
 
 def _driver_version(machine: Machine) -> str | None:
@@ -42,96 +57,72 @@ def _driver_version(machine: Machine) -> str | None:
     return None if found is None else found[1]
 
 
-def _kernel_driver(machine: Machine) -> Check:
-    version = _driver_version(machine)
-    if version is None:
-        return Check(
-            group=_NVIDIA,
-            name="kernel driver",
-            state="warn",
-            fact="The kernel does not show its NVIDIA driver.",
-            remedy="In a container, start it with the NVIDIA runtime (--gpus all).",
-            commands=("docker run --gpus all …",),
-        )
-    return fact(_NVIDIA, "kernel driver", f"version {version}")
-
-
-def _driver(machine: Machine) -> Check:
+def _check_cuda_driver(machine: Machine) -> Check:
+    of_what = _NVIDIA, "CUDA driver"
     try:
         library = machine.load(_DRIVER)
     except OSError as error:
-        return Check(
-            group=_NVIDIA,
-            name="CUDA driver",
+        return problem_check(
+            *of_what,
+            f"{_DRIVER} cannot be loaded: {error}.",
+            "Install the driver's libraries, or start the container with them.",
+            "docker run --gpus all …",
             state="fail",
-            fact=f"{_DRIVER} cannot be loaded: {error}.",
-            remedy="Install the driver's libraries, or start the container with them.",
-            commands=("docker run --gpus all …",),
         )
     number = version_told(library, "cuDriverGetVersion")
     if number is None:
-        return fact(
-            _NVIDIA, "CUDA driver", "It does not tell its version.", state="warn"
-        )
+        return plain_check(*of_what, "It does not tell its version.", state="warn")
     version = f"CUDA {number // 1000}.{number % 1000 // 10}"
     wanted = cuda_major(machine)
     if wanted is not None and wanted > number // 1000:
-        return Check(
-            group=_NVIDIA,
-            name="CUDA driver",
+        return problem_check(
+            *of_what,
+            f"{version}, and the frameworks are built for CUDA {wanted}.",
+            "Install a newer driver, or frameworks built for the driver's CUDA.",
+            "nvidia-smi",
             state="fail",
-            fact=f"{version}, and the frameworks are built for CUDA {wanted}.",
-            remedy="Install a newer driver, or frameworks built for the driver's CUDA.",
-            commands=("nvidia-smi",),
         )
-    return fact(_NVIDIA, "CUDA driver", version)
+    return plain_check(*of_what, version)
 
 
-def _management(machine: Machine) -> Check:
+def _check_management(machine: Machine) -> Check:
     try:
         machine.load(_MANAGEMENT)
     except OSError as error:
-        return Check(
-            group=_NVIDIA,
-            name="NVML",
-            state="warn",
-            fact=f"{_MANAGEMENT} cannot be loaded ({error}): no power and clocks.",
-            remedy="Give the container the driver's capability `utility`.",
-            commands=("docker run -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …",),
+        return problem_check(
+            _NVIDIA,
+            "NVML",
+            f"{_MANAGEMENT} cannot be loaded ({error}): no power and clocks.",
+            "Give the container the driver's capability `utility`.",
+            "docker run -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …",
         )
-    return fact(_NVIDIA, "NVML", "It can be loaded.")
+    return plain_check(_NVIDIA, "NVML", "It can be loaded.")
 
 
-def _permission(machine: Machine) -> Check:
+def _check_permission(machine: Machine) -> Check:
     parameters = machine.text("proc/driver/nvidia/params")
-    name = "permission to profile"
+    of_what = _NVIDIA, "permission to profile"
     if parameters is None:
-        return fact(
-            _NVIDIA, name, "The driver does not show its options.", state="skip"
-        )
+        text = "The driver does not show its options."
+        return plain_check(*of_what, text, state="skip")
     if not re.search(r"^RmProfilingAdminOnly:\s*1", parameters, re.MULTILINE):
-        return fact(_NVIDIA, name, "Every user may read counters.")
-    right = _right(machine)
-    if capabilities(machine) & {"SYS_ADMIN", right}:
-        return fact(_NVIDIA, name, "Only administrators may; this process is one.")
-    return mended_by(
-        Remedy.ALLOW_PROFILING,
-        _NVIDIA,
-        name,
-        f"Only administrators may read counters, and this process has no {right}.",
-        state="warn",
-        commands=tuple(
-            it.replace("PERFMON", right).replace("perfmon", right.lower())
-            for it in Remedy.ALLOW_PROFILING.commands
-        ),
-    )
-
-
-def _right(machine: Machine) -> str:
-    """Return the least capability that the driver takes for an administrator."""
+        return plain_check(*of_what, "Every user may read counters.")
+    # The least capability that the driver takes for an administrator.
     version = (_driver_version(machine) or "").partition(".")[0]
     is_new = version.isdecimal() and int(version) >= _WITH_PERFMON
-    return "PERFMON" if is_new else "SYS_ADMIN"
+    right = "PERFMON" if is_new else "SYS_ADMIN"
+    if capabilities_held(machine) & {"SYS_ADMIN", right}:
+        return plain_check(*of_what, "Only administrators may; this process is one.")
+    remedy = Remedy.ALLOW_PROFILING
+    return problem_check(
+        *of_what,
+        f"Only administrators may read counters, and this process has no {right}.",
+        remedy,
+        *(
+            command.replace("PERFMON", right).replace("perfmon", right.lower())
+            for command in remedy.commands
+        ),
+    )
 
 
 _CUPTI: Final = "CUPTI"
@@ -143,8 +134,15 @@ _TOOLKITS: Final = (
 )
 _WHEELS: Final = ("nvidia/cuda_cupti/lib/libcupti.so*", "nvidia/cu*/lib/libcupti.so*")
 _IN_NAME: Final = re.compile(r"libcupti\.so\.(\d+)")
+#: CUDA version → other numbers that its libcupti carries in its name.
+_NUMBERS_BY_YEAR: Final = {
+    11: (2020, 2021, 2022),
+    12: (2022, 2023, 2024, 2025),
+    13: (2025, 2026),
+}
 #: The package that brings it, until CUDA 12 with the version in its name.
 _PACKAGE: Final = "nvidia-cuda-cupti"
+_LOADER_PATH: Final = 'export LD_LIBRARY_PATH="{}:$LD_LIBRARY_PATH"'
 _WITHOUT_SUFFIX: Final = 13
 #: Programs that trace GPUs, by the names that the kernel has for them (15 letters).
 _TRACERS: Final = frozenset(
@@ -155,158 +153,118 @@ _TRACERS: Final = frozenset(
 def cupti_checks(machine: Machine) -> list[Check]:
     """Look for the library that records what runs on a GPU, and who holds it."""
     if not machine.find("dev/nvidia[0-9]*"):
-        return [fact(_CUPTI, "library", NO_GPU, state="skip")]
-    return [_library(machine), _subscriber(machine)]
+        return [plain_check(_CUPTI, "library", NO_GPU, state="skip")]
+    return [_check_library(machine), _check_other_profilers(machine)]
 
 
-def _library(machine: Machine) -> Check:
-    candidates = _candidates(machine)
+def _check_library(machine: Machine) -> Check:
+    # Frameworks find the libraries that packages of Python bring.
+    packaged = [
+        path
+        for folder in machine.import_path
+        for pattern in _WHEELS
+        for path in sorted(folder.glob(pattern))
+    ]
+    candidates = _numbered_libraries(machine, packaged)
     wanted = cuda_major(machine)
-    if not candidates:
-        return _lacking(machine, "No libcupti was found on this machine.")
-    majors = {path: _IN_NAME.search(path.name) for path in candidates}
+    numbers = (wanted, *_NUMBERS_BY_YEAR.get(wanted or 0, ()))
     fitting = [
         path
-        for path, found in majors.items()
-        if wanted is None or (found is not None and int(found[1]) in _names(wanted))
+        for path, number in candidates.items()
+        if wanted is None or number in numbers
     ]
     if not fitting:
-        listed = ", ".join(str(path) for path in candidates[:3])
-        return _lacking(
-            machine,
-            f"The frameworks are built for CUDA {wanted}, and no libcupti here is of "
-            f"that version ({listed}).",
-        )
+        text = "No libcupti was found on this machine."
+        if candidates:
+            listed = ", ".join(str(path) for path in [*candidates][:3])
+            text = (
+                f"The frameworks are built for CUDA {wanted}, and no libcupti here is "
+                f"of that version ({listed})."
+            )
+        return _missing_library_check(machine, text)
     best = fitting[0]
     try:
         library = machine.load(str(best))
     except OSError as error:
-        return _lacking(machine, f"{best} cannot be loaded: {error}.")
+        return _missing_library_check(machine, f"{best} cannot be loaded: {error}.")
     version = version_told(library, "cuptiGetVersion")
-    if version is None or version == _NO_DRIVER:
-        return _unusable(machine, best, version)
-    if best not in _of_packages(machine) and not _is_on_path(machine, best):
-        return mended_by(
-            Remedy.FIND_CUPTI,
+    if version is None:
+        text = f"{best} does not tell its version: it is damaged, or another library."
+        return _missing_library_check(machine, text)
+    if version == _NO_DRIVER:
+        return problem_check(
+            _CUPTI,
+            "library",
+            f"{best} finds no driver that it can use.",
+            "Install a driver as new as this CUDA, or start the container with the "
+            "driver.",
+            *("nvidia-smi", "docker run --gpus all …"),
+            state="fail",
+        )
+    try:
+        if best not in packaged:
+            machine.load(best.name)
+    except OSError:
+        return problem_check(
             _CUPTI,
             "library",
             f"{best} can be loaded, and is not on the loader's path: a framework that "
             "does not bring its own does not find it.",
-            state="warn",
-            commands=(_on_path(best.parent),),
+            Remedy.FIND_CUPTI,
+            _LOADER_PATH.format(best.parent),
         )
     more = f", and {len(candidates) - 1} more" if len(candidates) > 1 else ""
-    return fact(_CUPTI, "library", f"{best}, API version {version}{more}.")
+    return plain_check(_CUPTI, "library", f"{best}, API version {version}{more}.")
 
 
-def _unusable(machine: Machine, library: Path, version: int | None) -> Check:
-    """Return a check of a library that can be loaded, and not be used."""
-    if version is None:
-        what = (
-            f"{library} does not tell its version: it is damaged, or another library."
-        )
-        return _lacking(machine, what)
-    return Check(
-        group=_CUPTI,
-        name="library",
-        state="fail",
-        fact=f"{library} finds no driver that it can use.",
-        remedy="Install a driver as new as this CUDA, or start the container with the "
-        "driver.",
-        commands=("nvidia-smi", "docker run --gpus all …"),
-    )
-
-
-def _lacking(machine: Machine, text: str) -> Check:
+def _missing_library_check(machine: Machine, fact: str) -> Check:
     """Return a check of a library that cannot be used; a package brings another one."""
     wanted = cuda_major(machine)
     # Without a version in its name, the package is of the newest CUDA.
     package, folder = f"'{_PACKAGE}=={wanted}.*'", f"nvidia/cu{wanted}/lib"
     if wanted is not None and wanted < _WITHOUT_SUFFIX:
         package, folder = f"{_PACKAGE}-cu{wanted}", "nvidia/cuda_cupti/lib"
-    site = machine.packages_at
-    return mended_by(
-        Remedy.FIND_CUPTI,
-        _CUPTI,
-        "library",
-        text,
-        commands=None
-        if wanted is None
-        else (f"pip install --force-reinstall {package}", _on_path(site / folder)),
-    )
+    remedy = Remedy.FIND_CUPTI
+    commands = remedy.commands
+    if wanted is not None:
+        path = _LOADER_PATH.format(machine.packages_at / folder)
+        commands = (f"pip install --force-reinstall {package}", path)
+    return problem_check(_CUPTI, "library", fact, remedy, *commands, state="fail")
 
 
-def _on_path(folder: Path) -> str:
-    return f'export LD_LIBRARY_PATH="{folder}:$LD_LIBRARY_PATH"'
-
-
-def _is_on_path(machine: Machine, library: Path) -> bool:
-    try:
-        machine.load(library.name)
-    except OSError:
-        return False
-    return True
-
-
-def _names(cuda: int) -> tuple[int, ...]:
-    """Return the numbers that libcupti of a CUDA version carries in its name."""
-    by_year = {11: (2020, 2021, 2022), 12: (2022, 2023, 2024, 2025), 13: (2025, 2026)}
-    return (cuda, *by_year.get(cuda, ()))
-
-
-def _of_packages(machine: Machine) -> list[Path]:
-    """Return the libraries that packages of Python bring, which frameworks find."""
-    return [
-        path
-        for folder in machine.import_path
-        for pattern in _WHEELS
-        for path in sorted(folder.glob(pattern))
-    ]
-
-
-def _candidates(machine: Machine) -> list[Path]:
-    found = _of_packages(machine)
-    found += [path for pattern in _TOOLKITS for path in machine.find(pattern)]
+def _numbered_libraries(machine: Machine, packaged: list[Path]) -> dict[Path, int]:
+    places = [path for pattern in _TOOLKITS for path in machine.find(pattern)]
     for text in machine.environ.get("LD_LIBRARY_PATH", "").split(":"):
         if text:
-            found += machine.find(f"{text.lstrip('/')}/libcupti.so*")
-    numbered = [path for path in found if _IN_NAME.search(path.name)]
-    return list(dict.fromkeys(numbered))
+            places += machine.find(f"{text.lstrip('/')}/libcupti.so*")
+    return {
+        path: int(number[1])
+        for path in (*packaged, *places)
+        if (number := _IN_NAME.search(path.name))
+    }
 
 
-def _subscriber(machine: Machine) -> Check:
-    name = "other profilers"
+def _check_other_profilers(machine: Machine) -> Check:
+    of_what = _CUPTI, "other profilers"
     injected = machine.environ.get("CUDA_INJECTION64_PATH")
-    if injected:
-        return mended_by(
-            Remedy.STOP_OTHER_PROFILERS,
-            _CUPTI,
-            name,
-            f"CUDA_INJECTION64_PATH={injected}: a tool is put into every CUDA program.",
-            state="warn",
-        )
-    running = _running(machine)
-    if running:
-        listed = ", ".join(f"{what} (process {number})" for number, what in running)
-        return mended_by(
-            Remedy.STOP_OTHER_PROFILERS,
-            _CUPTI,
-            name,
-            f"{listed} may hold the GPU's tracer; until CUDA 13.2 it serves one only.",
-            state="warn",
-        )
-    return fact(_CUPTI, name, "None is put into CUDA programs, and none runs here.")
-
-
-def _running(machine: Machine) -> list[tuple[int, str]]:
-    """Return the programs in sight that trace GPUs, with their numbers."""
-    named = (
-        (path.parent.name, machine.text(f"proc/{path.parent.name}/comm"))
+    running = sorted(
+        (int(path.parent.name), name)
         for path in machine.find("proc/[0-9]*/comm")
+        if path.parent.name.isdecimal()
+        and (name := (machine.text(f"proc/{path.parent.name}/comm") or "").strip())
+        in _TRACERS
     )
-    found = [(number, (name or "").strip()) for number, name in named]
-    return sorted(
-        (int(number), name)
-        for number, name in found
-        if number.isdecimal() and name in _TRACERS
-    )
+    if injected:
+        fact = (
+            f"CUDA_INJECTION64_PATH={injected}: a tool is put into every CUDA program."
+        )
+    elif running:
+        listed = ", ".join(f"{name} (process {number})" for number, name in running)
+        fact = (
+            f"{listed} may hold the GPU's tracer; until CUDA 13.2 it serves one only."
+        )
+    else:
+        fact = "None is put into CUDA programs, and none runs here."
+        return plain_check(*of_what, fact)
+    remedy = Remedy.STOP_OTHER_PROFILERS
+    return problem_check(*of_what, fact, remedy, *remedy.commands)

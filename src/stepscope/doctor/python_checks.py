@@ -8,9 +8,11 @@ import sys
 import sysconfig
 from typing import TYPE_CHECKING, Final
 
-from stepscope.doctor.check import Check, fact
+from stepscope.doctor.check import Check, plain_check, problem_check
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from stepscope.doctor.machine import Machine
 
 _PYTHON: Final = "Python"
@@ -39,96 +41,70 @@ _NO_GPU_BUILDS: Final = {
 
 def python_checks() -> list[Check]:
     """Look at this Python: its version, and who else watches its calls."""
-    found = [
-        fact(
-            _PYTHON,
-            "version",
-            f"{platform.python_implementation()} "
-            f"{platform.python_version()}, {sys.executable}",
-        )
-    ]
-    free = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-    if free:
-        found.append(
-            Check(
-                group=_PYTHON,
-                name="build",
-                state="warn",
-                fact="This build has no global lock; stepscope was never run on one.",
-                remedy="Record with the ordinary build of the same version.",
-            )
-        )
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    found = [plain_check(_PYTHON, "version", f"{version}, {sys.executable}")]
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        fact = "This build has no global lock; stepscope was never run on one."
+        remedy = "Record with the ordinary build of the same version."
+        found.append(problem_check(_PYTHON, "build", fact, remedy))
     monitoring = getattr(sys, "monitoring", None)
     holder = None if monitoring is None else monitoring.get_tool(2)
-    profiled = sys.getprofile() is not None
-    if holder or profiled:
-        who = holder or "a function set by sys.setprofile"
-        found.append(
-            Check(
-                group=_PYTHON,
-                name="calls of functions",
-                state="warn",
-                fact=f"Another tool watches calls: {who}.",
-                remedy="Record without it, or leave functions to samples.",
-            )
-        )
-    else:
-        found.append(fact(_PYTHON, "calls of functions", "No other tool watches them."))
-    return found
+    if sys.getprofile() is not None:
+        holder = holder or "a function set by sys.setprofile"
+    of_what = _PYTHON, "calls of functions"
+    if not holder:
+        return [*found, plain_check(*of_what, "No other tool watches them.")]
+    fact = f"Another tool watches calls: {holder}."
+    remedy = "Record without it, or leave functions to samples."
+    return [*found, problem_check(*of_what, fact, remedy)]
 
 
 def framework_checks(machine: Machine) -> list[Check]:
     """Look at the frameworks that are installed, and whether they can use a GPU."""
     found = []
+    packages = machine.packages
+    has_gpu = bool(machine.find("dev/nvidia[0-9]*"))
     for title, names in _KNOWN:
-        installed = next((name for name in names if name in machine.packages), None)
-        if installed is None:
-            found.append(fact(_FRAMEWORKS, title, "not installed", state="skip"))
-            continue
-        version = machine.packages[installed]
-        text = ", ".join((f"{installed} {version}", *_parts(machine, installed)))
-        gpu = bool(machine.find("dev/nvidia[0-9]*"))
-        without = _without_gpu(installed, version) if gpu else None
-        if without is None:
-            found.append(fact(_FRAMEWORKS, title, text))
-        else:
-            found.append(
-                Check(
-                    group=_FRAMEWORKS,
-                    name=title,
-                    state="fail",
-                    fact=f"{text} is a build without GPU, and this machine has one.",
-                    remedy="Install the build for GPUs.",
-                    commands=(without,),
-                )
-            )
-    if "grpcio" not in machine.packages:
-        of_tensorflow = any(it in machine.packages for it in _KNOWN[0][1])
+        installed = next((name for name in names if name in packages), None)
+        if installed is not None:
+            found.append(_check_framework(packages, title, installed, has_gpu=has_gpu))
+        elif title != "gRPC":
+            text = "not installed"
+            found.append(plain_check(_FRAMEWORKS, title, text, state="skip"))
+    if "grpcio" not in packages:
+        of_tensorflow = any(name in packages for name in _KNOWN[0][1])
         also = ", and TensorFlow is recorded at its own levels" if of_tensorflow else ""
-        found = [one for one in found if one.name != "gRPC"]
+        fact = "not installed: running programs cannot be recorded from outside"
+        command = "pip install 'stepscope[grpc]'"
         found.append(
-            Check(
-                group=_FRAMEWORKS,
-                name="gRPC",
-                state="warn",
-                fact="not installed: running programs cannot be recorded from outside"
-                f"{also}.",
-                remedy="Install it.",
-                commands=("pip install 'stepscope[grpc]'",),
-            )
+            problem_check(_FRAMEWORKS, "gRPC", f"{fact}{also}.", "Install it.", command)
         )
     return found
 
 
-def _parts(machine: Machine, name: str) -> list[str]:
-    """Return the packages that hold JAX's code, with their versions."""
-    if name != "jax":
-        return []
-    return [
-        f"{it} {version}"
-        for it, version in sorted(machine.packages.items())
-        if it == "jaxlib" or _OF_JAX.fullmatch(it)
-    ]
+def _check_framework(
+    packages: Mapping[str, str], title: str, installed: str, *, has_gpu: bool
+) -> Check:
+    names = [installed]
+    if installed == "jax":
+        # Packages that hold its code.
+        names += sorted(
+            it for it in packages if it == "jaxlib" or _OF_JAX.fullmatch(it)
+        )
+    text = ", ".join(f"{name} {packages[name]}" for name in names)
+    command = _NO_GPU_BUILDS.get(installed)
+    if installed == "torch" and packages[installed].endswith("+cpu"):
+        command = "pip install --force-reinstall torch"
+    if command is None or not has_gpu:
+        return plain_check(_FRAMEWORKS, title, text)
+    return problem_check(
+        _FRAMEWORKS,
+        title,
+        f"{text} is a build without GPU, and this machine has one.",
+        "Install the build for GPUs.",
+        command,
+        state="fail",
+    )
 
 
 def cuda_major(machine: Machine) -> int | None:
@@ -151,15 +127,6 @@ def cuda_major(machine: Machine) -> int | None:
     return max((it for it in majors if it >= _OLDEST_CUDA), default=None)
 
 
-def _without_gpu(name: str, version: str) -> str | None:
-    """Return the command that installs a build for GPUs; None where it is one."""
-    if name == "torch" and version.endswith("+cpu"):
-        return "pip install --force-reinstall torch"
-    return _NO_GPU_BUILDS.get(name)
-
-
-_GROUP: Final = "frameworks"
-_NAME: Final = "versions"
 #: JAX's code for a GPU, which it leaves aside where its version is not jaxlib's.
 _PLUGIN: Final = re.compile(r"jax-(?:cuda\d+|rocm\d+)-(?:plugin|pjrt)")
 _TENSORFLOW: Final = ("tensorflow", "tensorflow-cpu")
@@ -171,64 +138,47 @@ _KERAS_3: Final = (3,)
 def version_checks(machine: Machine) -> list[Check]:
     """Compare versions of packages that need each other; nothing where none do."""
     packages = machine.packages
-    found = [*_of_jax(machine), *_of_keras(machine)]
-    if found or not ({"jaxlib", "keras"} & packages.keys()):
-        return found
-    return [fact(_GROUP, _NAME, "Packages that need each other fit.")]
-
-
-def _of_jax(machine: Machine) -> list[Check]:
-    jax, jaxlib = machine.packages.get("jax"), machine.packages.get("jaxlib")
-    if jax is None or jaxlib is None:
-        return []
-    if _numbers(jaxlib) > _numbers(jax):
+    misfits = dict([*_jax_misfits(packages), *_keras_misfits(packages)])
+    of_what = _FRAMEWORKS, "versions"
+    if misfits or not ({"jaxlib", "keras"} & packages.keys()):
+        remedy = "Install versions that fit."
         return [
-            _misfit(
-                f"jaxlib {jaxlib} is newer than jax {jax}: JAX cannot be imported.",
-                "pip install --upgrade jax jaxlib",
-            )
+            problem_check(*of_what, fact, remedy, command, state="fail")
+            for fact, command in misfits.items()
         ]
-    return [
-        _misfit(
-            f"{name} {version} is not of jaxlib's version, {jaxlib}: JAX does not use "
-            "the GPU.",
-            f"pip install --upgrade {name}=={jaxlib}",
-        )
-        for name, version in sorted(machine.packages.items())
-        if _PLUGIN.fullmatch(name) and _numbers(version) != _numbers(jaxlib)
-    ]
+    return [plain_check(*of_what, "Packages that need each other fit.")]
 
 
-def _of_keras(machine: Machine) -> list[Check]:
-    keras = machine.packages.get("keras")
-    name = next((it for it in _TENSORFLOW if it in machine.packages), None)
+def _jax_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    jax, jaxlib = packages.get("jax"), packages.get("jaxlib")
+    if jax is None or jaxlib is None:
+        return
+    if _version_numbers(jaxlib) > _version_numbers(jax):
+        fact = f"jaxlib {jaxlib} is newer than jax {jax}: JAX cannot be imported."
+        yield fact, "pip install --upgrade jax jaxlib"
+        return
+    for name, version in sorted(packages.items()):
+        same = _version_numbers(version) == _version_numbers(jaxlib)
+        if _PLUGIN.fullmatch(name) and not same:
+            fact = f"{name} {version} is not of jaxlib's version, {jaxlib}"
+            command = f"pip install --upgrade {name}=={jaxlib}"
+            yield f"{fact}: JAX does not use the GPU.", command
+
+
+def _keras_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    keras = packages.get("keras")
+    name = next((it for it in _TENSORFLOW if it in packages), None)
     if keras is None or name is None:
-        return []
-    version = machine.packages[name]
-    wants_3 = _numbers(version) >= _WITH_KERAS_3
-    if wants_3 == (_numbers(keras) >= _KERAS_3):
-        return []
-    wanted = "keras>=3" if wants_3 else "keras<3"
-    return [
-        _misfit(
-            f"{name} {version} needs {wanted}, and keras {keras} is installed.",
-            f"pip install '{wanted}'",
-        )
-    ]
+        return
+    version = packages[name]
+    wants_3 = _version_numbers(version) >= _WITH_KERAS_3
+    if wants_3 != (_version_numbers(keras) >= _KERAS_3):
+        wanted = "keras>=3" if wants_3 else "keras<3"
+        fact = f"{name} {version} needs {wanted}, and keras {keras} is installed."
+        yield fact, f"pip install '{wanted}'"
 
 
-def _misfit(text: str, command: str) -> Check:
-    return Check(
-        group=_GROUP,
-        name=_NAME,
-        state="fail",
-        fact=text,
-        remedy="Install versions that fit.",
-        commands=(command,),
-    )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with: "0.10.2.dev3" is (0, 10, 2)."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(it) for it in found[0].split(".")) if found else ()

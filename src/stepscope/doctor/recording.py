@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stepscope.doctor.check import Check, State, fact
+from stepscope.doctor.check import Check, State, plain_check
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
 
@@ -45,7 +45,7 @@ def recording_checks(
             table = profile.table(host, name)
             if not isinstance(table, Unavailable):
                 rows = "1 row" if len(table) == 1 else f"{len(table):,} rows"
-                found.append(fact(host, name, rows))
+                found.append(plain_check(host, name, rows))
                 continue
             remedy = fitting(table)
             found.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import quantiles
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.doctor.check import Check, State, fact
+from stepscope.doctor.check import Check, plain_check, problem_check
 from stepscope.units import PS_PER_S, bytes_text, duration_text
 
 if TYPE_CHECKING:
@@ -68,8 +68,11 @@ class _Spread(NamedTuple):
     median_s: float
     high_s: float
 
-    def text(self) -> str:
-        """Write the median, and the middle half beside it."""
+    @classmethod
+    def spread_of_durations(cls, durations_s: Sequence[float]) -> _Spread:
+        return cls(*quantiles(durations_s, n=4, method="inclusive"))
+
+    def __str__(self) -> str:
         low, median, high = (duration_text(it * PS_PER_S) for it in self)
         return f"{median} ({low} to {high})"
 
@@ -78,37 +81,29 @@ def cost_checks(trial: Trial) -> tuple[Check, ...]:
     """Say how large recordings of a program are, and how much they slow it down."""
     group = f"recording {trial.program}"
     if trial.size is None:
-        return (_unmeasured(group, "recording", "nothing was recorded of it"),)
+        return (_unmeasured_check(group, "recording", "nothing was recorded of it"),)
     if trial.first is None or trial.last is None:
         if trial.seconds is None:
             text = "it ended before its window, and no steps were found"
-            return (_unmeasured(group, "recording", text, _NO_WINDOW),)
+            return (_unmeasured_check(group, "recording", text, _NO_WINDOW),)
         a_second = bytes_text(trial.size / trial.seconds)
+        text = f"{bytes_text(trial.size)} in {trial.seconds:g} s: {a_second} a second"
+        lacks = "no steps were found, so there is nothing to compare"
         return (
-            fact(
-                group,
-                "size",
-                f"{bytes_text(trial.size)} in {trial.seconds:g} s: {a_second} a second",
-            ),
-            Check(
-                group=group,
-                name="slowdown",
-                state="skip",
-                fact="no steps were found, so there is nothing to compare",
-                remedy=_NO_STEPS,
-            ),
+            plain_check(group, "size", text),
+            problem_check(group, "slowdown", lacks, _NO_STEPS, state="skip"),
         )
+    start, stop = (duration_text(it * PS_PER_S) for it in (trial.start_s, trial.stop_s))
     return (
-        _size(group, trial, trial.last - trial.first + 1),
-        _slowdown(group, trial),
-        fact(
+        _size_check(group, trial, trial.last - trial.first + 1),
+        _slowdown_check(group, trial),
+        plain_check(
             group,
             "start and stop",
-            f"the program waited {_seconds(trial.start_s)} for the recording to begin, "
-            f"and {_seconds(trial.stop_s)} for it to be stored, once each; the first "
-            "recording of a process takes longest",
+            f"the program waited {start} for the recording to begin, and {stop} for it "
+            "to be stored, once each; the first recording of a process takes longest",
         ),
-        fact(
+        plain_check(
             group,
             "how it was measured",
             f"steps {trial.first} to {trial.last} of one run were recorded with the "
@@ -118,7 +113,7 @@ def cost_checks(trial: Trial) -> tuple[Check, ...]:
     )
 
 
-def _size(group: str, trial: Trial, steps: int) -> Check:
+def _size_check(group: str, trial: Trial, steps: int) -> Check:
     size = trial.size or 0
     text = f"{bytes_text(size)} for {steps} steps: {bytes_text(size / steps)} a step"
     if trial.recorded_s:
@@ -126,45 +121,28 @@ def _size(group: str, trial: Trial, steps: int) -> Check:
         if mean_s > 0:
             text += f", {bytes_text(size / steps / mean_s)} a second"
     hundred = bytes_text(size / steps * _EXAMPLE_STEPS)
-    return fact(group, "size", f"{text}; {_EXAMPLE_STEPS} steps about {hundred}")
+    return plain_check(group, "size", f"{text}; {_EXAMPLE_STEPS} steps about {hundred}")
 
 
-def _slowdown(group: str, trial: Trial) -> Check:
+def _slowdown_check(group: str, trial: Trial) -> Check:
     if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _LEAST_STEPS:
-        last = trial.last
-        return _unmeasured(
-            group, "slowdown", f"it ended after step {last} of {trial.wanted}"
-        )
-    other, recorded = _spread(trial.unrecorded_s), _spread(trial.recorded_s)
+        text = f"it ended after step {trial.last} of {trial.wanted}"
+        return _unmeasured_check(group, "slowdown", text)
+    other = _Spread.spread_of_durations(trial.unrecorded_s)
+    recorded = _Spread.spread_of_durations(trial.recorded_s)
     longer = recorded.median_s / other.median_s - 1 if other.median_s > 0 else 0.0
-    text = f"steps took {recorded.text()} while they were recorded, before that "
-    text += f"{other.text()}: {longer * 100:+.1f} %"
-    overlap = recorded.low_s <= other.high_s and other.low_s <= recorded.high_s
-    state: State = "ok"
-    remedy = None
-    if overlap:
+    text = f"steps took {recorded} while they were recorded, before that {other}: "
+    text += f"{longer * 100:+.1f} %"
+    if recorded.low_s <= other.high_s and other.low_s <= recorded.high_s:
         text += "; but steps differ by as much anyway"
     elif longer > _MAX_SLOWDOWN:
-        state = "warn"
         text += f"; beyond {_MAX_SLOWDOWN:g} times more stepscope run records less"
         remedy = "Record less: --host-tracer-level 1, or --python-sampling-hz 0."
-    return Check(group=group, name="slowdown", state=state, fact=text, remedy=remedy)
+        return problem_check(group, "slowdown", text, remedy)
+    return plain_check(group, "slowdown", text)
 
 
-def _unmeasured(group: str, name: str, text: str, remedy: str = _LET_IT_RUN) -> Check:
-    return Check(
-        group=group,
-        name=name,
-        state="warn",
-        fact=f"{text}, so this is not known",
-        remedy=remedy,
-    )
-
-
-def _spread(durations_s: Sequence[float]) -> _Spread:
-    low, median, high = quantiles(durations_s, n=4, method="inclusive")
-    return _Spread(low, median, high)
-
-
-def _seconds(value_s: float) -> str:
-    return duration_text(value_s * PS_PER_S)
+def _unmeasured_check(
+    group: str, name: str, text: str, remedy: str = _LET_IT_RUN
+) -> Check:
+    return problem_check(group, name, f"{text}, so this is not known", remedy)

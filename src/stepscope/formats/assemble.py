@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.errors import BadInput
+from stepscope.formats.declared_words import quality_note, why_absent
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import DEVICE_IN_DOUBT, QualityNote
-from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TYPE_STATS
+from stepscope.trace.tables import AGGREGATES, ENVIRONMENT, TRACKS, TYPE_STATS
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_NS, duration_text
+from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,14 +49,52 @@ _GIVES_WORK: Final = Pattern(
 #: The evidence that calls of a runtime give, where none of them gives a device work.
 NO_CALL_GIVES_WORK: Final = "no recorded call gave it work"
 #: Why there is no work of a device of which nothing says whether it was used.
-IN_DOUBT: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="A device is listed, and neither its work nor a call to it was recorded: "
-    "what was recorded ran on the CPU, or the device was not traced.",
-    remedy="If the program uses the device, record while it does, and the device's "
-    "activities too (in PyTorch's own profiler ProfilerActivity.CUDA); check that "
-    "CUPTI or roctracer can be loaded, and that users may profile.",
-)
+IN_DOUBT: Final = why_absent("any.device_in_doubt")
+
+
+class Track(Frozen, frozen=True, kw_only=True, eq=True):
+    """One track; fields as the columns of `tracks`."""
+
+    plane: str
+    name: str
+    kind: str
+    derived: str | None = None
+    device: int | None = None
+    process: int | None = None
+    id: int
+
+
+class PlacedEvents(Frozen, frozen=True, kw_only=True, eq=True):
+    """The events of all tracks in their final rows.
+
+    Attributes:
+        track, type, start_ps, dur_ps: Columns of `events`.
+        event_begin, event_end: By track, its rows.
+    """
+
+    track: NDArray[np.int32]
+    type: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    dur_ps: NDArray[np.int64]
+    event_begin: NDArray[np.int64]
+    event_end: NDArray[np.int64]
+
+    def frame(self) -> pl.DataFrame:
+        """Return the table `events`."""
+        columns = ("track", "type", "start_ps", "dur_ps")
+        return pl.DataFrame({name: getattr(self, name) for name in columns})
+
+
+class EventValues(Frozen, frozen=True, kw_only=True, eq=True):
+    """The values of a file's events.
+
+    Attributes:
+        frame: The table `stats`.
+        strings: Handle → text.
+    """
+
+    frame: pl.DataFrame
+    strings: tuple[str, ...]
 
 
 class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
@@ -147,6 +185,21 @@ def only_file(source: HostFiles, what: str = "file") -> Path:
             f"Give each {what} as a worker of its own.",
         )
     return source.paths[0]
+
+
+def tracks_frame(
+    tracks: Iterable[object],
+    begin: NDArray[np.int64] | pl.Series,
+    end: NDArray[np.int64] | pl.Series,
+) -> pl.DataFrame:
+    """Return the table `tracks`; `begin` and `end` are rows of events, by track."""
+    dtypes = TRACKS.dtypes()
+    columns: dict[str, object] = {
+        name: [getattr(track, name) for track in tracks]
+        for name in dtypes.keys() - {"event_begin", "event_end"}
+    }
+    columns |= {"event_begin": begin, "event_end": end}
+    return pl.DataFrame({name: columns[name] for name in dtypes}, schema=dtypes)
 
 
 def declared_frame(
@@ -256,12 +309,7 @@ def or_lost(absent: Unavailable, damaged_at: int | None) -> Unavailable:
     """
     if damaged_at is None:
         return absent
-    return Unavailable(
-        code="CORRUPT",
-        reason=f"The file is damaged at byte {damaged_at:,}, and what can be read of "
-        "it does not hold this.",
-        remedy=Remedy.COPY_AGAIN,
-    )
+    return why_absent("any.damaged", at=damaged_at)
 
 
 def gives_work(calls: Iterable[str]) -> bool:
@@ -275,12 +323,7 @@ def gives_work(calls: Iterable[str]) -> bool:
 
 def idle_devices(evidence: str) -> Unavailable:
     """Return why there is no work of a device that is listed, and was not used."""
-    return Unavailable(
-        code="NO_DEVICE_PLANE",
-        reason=f"A device is listed, and {evidence}: what was recorded ran on the CPU.",
-        remedy="If the program should use the device, move its model and its batches "
-        "there, and record again.",
-    )
+    return why_absent("any.idle_devices", evidence=evidence)
 
 
 def is_loader_call(name: str) -> bool:
@@ -301,29 +344,6 @@ def doubt_note(
     )
 
 
-def damaged_file(count: int, message: str) -> QualityNote:
-    """Note that a file holds what no producer writes, in `count` places."""
-    return QualityNote(
-        kind="damaged_file",
-        severity="error",
-        count=count,
-        message=f"{message} What lies before and between the damage is shown.",
-        remedy=Remedy.COPY_AGAIN,
-    )
-
-
-def overhead_note(count: int, spent_ps: int, remedy: str) -> QualityNote:
-    """Note for how long the profiler itself worked."""
-    return QualityNote(
-        kind="profiler_overhead",
-        severity="info",
-        count=count,
-        message=f"The profiler itself worked for {duration_text(spent_ps)} while "
-        f"recording ({count:,} times); the program waited for some of it.",
-        remedy=remedy,
-    )
-
-
 def work_notes(refused: Mapping[str, int], undirected: int) -> Iterator[QualityNote]:
     """Note which details of launches are impossible, and copies without direction.
 
@@ -332,20 +352,6 @@ def work_notes(refused: Mapping[str, int], undirected: int) -> Iterator[QualityN
         undirected: Number of copies whose direction is not recorded.
     """
     for field, count in sorted(refused.items()):
-        yield QualityNote(
-            kind="impossible_launch_details",
-            severity="warning",
-            count=count,
-            scope=field,
-            message=f"BAD_VALUE: {count:,} kernels carry an impossible {field}, which "
-            "is shown as unknown.",
-        )
+        yield quality_note("any.impossible_launch_details", count, scope=field)
     if undirected:
-        yield QualityNote(
-            kind="copies_without_direction",
-            severity="info",
-            count=undirected,
-            scope="device_activity",
-            message=f"{undirected:,} copies record no direction and count as "
-            "copies within a device.",
-        )
+        yield quality_note("any.copies_without_direction", undirected)

@@ -25,36 +25,20 @@ if TYPE_CHECKING:
 
 #: PrimitiveType → (name, bits) of the types with elements.
 _ELEMENTS: Final = {
-    1: ("pred", 8),
-    2: ("s8", 8),
-    3: ("s16", 16),
-    4: ("s32", 32),
-    5: ("s64", 64),
-    6: ("u8", 8),
-    7: ("u16", 16),
-    8: ("u32", 32),
-    9: ("u64", 64),
-    10: ("f16", 16),
-    11: ("f32", 32),
-    12: ("f64", 64),
-    15: ("c64", 64),
-    16: ("bf16", 16),
-    18: ("c128", 128),
-    19: ("f8e5m2", 8),
-    20: ("f8e4m3fn", 8),
-    21: ("s4", 4),
-    22: ("u4", 4),
-    23: ("f8e4m3b11fnuz", 8),
-    24: ("f8e5m2fnuz", 8),
-    25: ("f8e4m3fnuz", 8),
-    26: ("s2", 2),
-    27: ("u2", 2),
-    28: ("f8e4m3", 8),
-    29: ("f8e3m4", 8),
-    30: ("s1", 1),
-    31: ("u1", 1),
-    32: ("f4e2m1fn", 4),
-    33: ("f8e8m0fnu", 8),
+    number: (name, bits)
+    for bits, names in (
+        (1, {30: "s1", 31: "u1"}),
+        (2, {26: "s2", 27: "u2"}),
+        (4, {21: "s4", 22: "u4", 32: "f4e2m1fn"}),
+        (8, {1: "pred", 2: "s8", 6: "u8", 19: "f8e5m2", 20: "f8e4m3fn"}),
+        (8, {23: "f8e4m3b11fnuz", 24: "f8e5m2fnuz", 25: "f8e4m3fnuz"}),
+        (8, {28: "f8e4m3", 29: "f8e3m4", 33: "f8e8m0fnu"}),
+        (16, {3: "s16", 7: "u16", 10: "f16", 16: "bf16"}),
+        (32, {4: "s32", 8: "u32", 11: "f32"}),
+        (64, {5: "s64", 9: "u64", 12: "f64", 15: "c64"}),
+        (128, {18: "c128"}),
+    )
+    for number, name in names.items()
 }
 
 _PRODUCTS: Final = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
@@ -139,7 +123,7 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     return name, [
         resolver.resolve(raw, computation)
         for computation, instructions in computations.items()
-        for raw in _as_scheduled(instructions, schedule.get(computation, ()))
+        for raw in _order_by_schedule(instructions, schedule.get(computation, ()))
     ]
 
 
@@ -168,6 +152,18 @@ class _Resolver:
             line = found_line or 0
         products = self._products_of(raw)
         deciding = products or (raw,)
+        elements = [
+            _ELEMENTS[element]
+            for raw in deciding
+            for operand in raw.operands
+            if (element := self._elements.get(operand, 0)) in _ELEMENTS
+        ]
+        # Of equal widths a floating type says more than an index or a mask.
+        widest, _ = max(
+            elements,
+            key=lambda it: (it[1], it[0][0] in "fbc", it[0]),
+            default=(None, 0),
+        )
         return HloInstruction(
             name=raw.name,
             opcode=raw.opcode,
@@ -175,7 +171,7 @@ class _Resolver:
             op_type=op_type or None,
             source_file=file or None,
             source_line=line or None if file else None,
-            operand_type=self._widest(deciding),
+            operand_type=widest,
             custom_call=raw.custom_call or None,
             matmul=bool(products),
             shape=raw.shape,
@@ -206,18 +202,6 @@ class _Resolver:
         self._products[computation] = tuple(found)
         return self._products[computation]
 
-    def _widest(self, raws: Sequence[_Raw]) -> str | None:
-        elements = [
-            _ELEMENTS[element]
-            for raw in raws
-            for operand in raw.operands
-            if (element := self._elements.get(operand, 0)) in _ELEMENTS
-        ]
-        if not elements:
-            return None
-        # Of equal widths a floating type says more than an index or a mask.
-        return max(elements, key=lambda it: (it[1], it[0][0] in "fbc", it[0]))[0]
-
 
 def _multiplies(raw: _Raw) -> bool:
     if raw.opcode in _PRODUCTS:
@@ -239,7 +223,7 @@ def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
         yield computation, order
 
 
-def _as_scheduled(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
+def _order_by_schedule(instructions: list[_Raw], order: Sequence[int]) -> list[_Raw]:
     """Return the instructions in the order of the schedule, unscheduled ones last."""
     place = {number: at for at, number in enumerate(order)}
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
@@ -274,7 +258,7 @@ def _instruction(view: memoryview) -> _Raw:
         elif field == 35 and isinstance(value, int):
             number = value
         elif field == 3 and isinstance(value, memoryview):
-            element = _element(value)
+            element = numbers_of(value).get(2, 0)
             shape = shape_text(value, _ELEMENTS)
         elif field in ATTRIBUTE_FIELDS:
             attributes[field] = value
@@ -313,13 +297,6 @@ def _op_metadata(
     return op_type, op_name, file, line, frame
 
 
-def _element(view: memoryview) -> int:
-    for field, value in fields_of(view):
-        if field == 2 and isinstance(value, int):
-            return value
-    return 0
-
-
 def _stack_frames(view: memoryview) -> list[_Frame]:
     """File and line of each frame, by frame number less one."""
     files: list[str] = []
@@ -335,16 +312,11 @@ def _stack_frames(view: memoryview) -> list[_Frame]:
             locations.append((numbers.get(1, 0), numbers.get(3, 0)))
         elif field == 4:
             frames.append(numbers_of(value).get(1, 0))
-    return [_frame(files, locations, location) for location in frames]
-
-
-def _frame(
-    files: Sequence[str], locations: Sequence[tuple[int, int]], location: int
-) -> _Frame:
-    # All three lists are numbered from 1; 0 is none.
-    if not 0 < location <= len(locations):
-        return _Frame(file=None, line=None)
-    file, line = locations[location - 1]
-    return _Frame(
-        file=files[file - 1] if 0 < file <= len(files) else None, line=line or None
-    )
+    found = []
+    for location in frames:
+        # All three lists are numbered from 1; 0 is none.
+        known = 0 < location <= len(locations)
+        file, line = locations[location - 1] if known else (0, 0)
+        name = files[file - 1] if 0 < file <= len(files) else None
+        found.append(_Frame(file=name, line=line or None))
+    return found

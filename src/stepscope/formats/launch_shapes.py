@@ -50,7 +50,23 @@ def number_shapes(
         The table `geometries`, its row by launch (-1: nothing is known), and how many
         kernels had each field refused as impossible.
     """
-    fits = recorded.select(**_possible(recorded))
+    # By field whether its values can be; null where it is not recorded.
+    parts = [name for name in _COLUMNS_OF["shared memory"][:2] if name in recorded]
+    shared = parts or ["shared_memory_bytes"]
+    block, grid = _COLUMNS_OF["block"], _COLUMNS_OF["grid"]
+    threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
+    fits = recorded.select(
+        **{
+            "registers": pl.col("registers").is_between(0, MOST_REGISTERS),
+            "shared memory": pl.all_horizontal(
+                pl.col(shared).is_between(0, MOST_SHARED_BYTES)
+            ),
+            # Each size first: a product of three could overflow.
+            "block": pl.all_horizontal(pl.col(block).is_between(1, MOST_THREADS))
+            & (threads <= MOST_THREADS),
+            "grid": pl.all_horizontal(pl.col(grid).is_between(1, MOST_GRID)),
+        }
+    )
     refused = {
         field: count
         for field in fits.columns
@@ -79,21 +95,3 @@ def number_shapes(
         maintain_order="left",
     )["row"]
     return known, rows.cast(pl.Int32).fill_null(-1).to_numpy(), refused
-
-
-def _possible(recorded: pl.DataFrame) -> dict[str, pl.Expr]:
-    """Return by field whether its values can be; null where it is not recorded."""
-    parts = [name for name in _COLUMNS_OF["shared memory"][:2] if name in recorded]
-    shared = parts or ["shared_memory_bytes"]
-    block, grid = _COLUMNS_OF["block"], _COLUMNS_OF["grid"]
-    threads = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")
-    return {
-        "registers": pl.col("registers").is_between(0, MOST_REGISTERS),
-        "shared memory": pl.all_horizontal(
-            pl.col(shared).is_between(0, MOST_SHARED_BYTES)
-        ),
-        # Each size first: a product of three could overflow.
-        "block": pl.all_horizontal(pl.col(block).is_between(1, MOST_THREADS))
-        & (threads <= MOST_THREADS),
-        "grid": pl.all_horizontal(pl.col(grid).is_between(1, MOST_GRID)),
-    }

@@ -15,6 +15,7 @@ import msgspec
 
 from stepscope.errors import BadInput
 from stepscope.formats import sniff
+from stepscope.formats.declared_words import quality_note
 from stepscope.formats.file_systems import is_url
 from stepscope.formats.registry import READERS
 from stepscope.formats.workers import (
@@ -36,7 +37,6 @@ from stepscope.rundir import (
     scan,
     shown_name,
 )
-from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.input_file import existing_path
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.remote import RemoteDirectory
     from stepscope.trace.model import TraceData
+    from stepscope.trace.quality import QualityNote
 
 #: Bytes below which threads would only wait for each other: one file after the other
 #: is read in less time, and in the memory that the first one needed.
@@ -156,24 +157,19 @@ def _runs_of_files(
                 entry = sniff.FOREIGN[format_]
                 refused.append((file, f"{entry.what}. {entry.way_out}"))
             elif _readable({file: format_}):
-                why = _unfinished(file)
+                why = None
+                if file.suffix == _DATABASE:
+                    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
+                        still_written,
+                    )
+
+                    why = still_written(file)
                 if why is not None:
                     refused.append((file, why))
                     continue
                 name = shown_name(file.relative_to(top))
                 runs.append(msgspec.structs.replace(run_of_file(file), name=name))
     return runs, refused
-
-
-def _unfinished(file: Path) -> str | None:
-    """Return why a database is not whole yet; None for every other file."""
-    if file.suffix != _DATABASE:
-        return None
-    from stepscope.formats.nsight_systems.database.connection import (  # noqa: PLC0415 - for databases alone
-        still_written,
-    )
-
-    return still_written(file)
 
 
 # A server looks at its log directory again and again.
@@ -209,7 +205,7 @@ def _open(runs: Sequence[Run]) -> tuple[str, dict[str, TraceData]]:
     notes = [
         *(against_one_run(traces) if len(runs) > 1 else ()),
         *_duplicates(hosts),
-        *(_unread(failure) for failure in failures),
+        *(quality_note("any.host_unreadable", 1, failure=it) for it in failures),
     ]
     traces = _with_host_notes(traces)
     return name_of_all(runs), {
@@ -427,16 +423,6 @@ def _read(host: HostFiles) -> TraceData:
     raise sniff.foreign(host.paths[0], found)
 
 
-def _unread(failure: BadInput) -> QualityNote:
-    return QualityNote(
-        kind="host_unreadable",
-        severity="error",
-        scope="run",
-        message=f"One host is missing from all sums: {failure}",
-        count=1,
-    )
-
-
 def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
     """Return files of one run with equal bytes, which sums over hosts count again."""
     of_size: dict[tuple[int, ...], list[list[HostFiles]]] = {}
@@ -450,14 +436,10 @@ def _duplicates(hosts: Sequence[HostFiles]) -> list[QualityNote]:
             mine.append(host)
     equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
     return [
-        QualityNote(
-            kind="duplicate_hosts",
-            severity="warning",
-            scope="run",
-            message=f"The files of {_named_hosts([it.host for it in one])} are equal "
-            f"byte by byte: sums over hosts count their work {len(one):,} times.",
-            count=len(one),
-            remedy="Look at one of them, or copy the right file of the other host.",
+        quality_note(
+            "any.duplicate_hosts",
+            len(one),
+            hosts=_named_hosts([it.host for it in one]),
         )
         for one in equal
     ]
@@ -482,43 +464,28 @@ def _same_bytes(one: HostFiles, other: HostFiles) -> bool:
 
 def _with_host_notes(traces: Sequence[TraceData]) -> list[TraceData]:
     """Note where the names inside the files are not those of the files."""
-    inside = [_name_inside(trace) for trace in traces]
-    counts = Counter(name for name in inside if name is not None)
-    return [
-        trace.with_notes([_host_note(trace.host, name, counts[name])])
-        if name is not None and (counts[name] > 1 or _differs(trace.host, name))
-        else trace
-        for trace, name in zip(traces, inside, strict=True)
+    environments = [trace.table("environment") for trace in traces]
+    names = [
+        None if isinstance(environment, Unavailable) else environment["hostname"][0]
+        for environment in environments
     ]
-
-
-def _host_note(host: str, inside: str, count: int) -> QualityNote:
-    if count > 1:
-        return QualityNote(
-            kind="host_name_collides",
-            severity="info",
-            scope=host,
-            message=f"{count} files of this run say {inside!r} inside; the names of "
-            "the files distinguish the hosts.",
-            count=count,
-        )
-    return QualityNote(
-        kind="host_name_differs",
-        severity="info",
-        scope=host,
-        message=f"The file says {inside!r} inside; the host is named after the file.",
-    )
-
-
-def _differs(host: str, inside: str) -> bool:
-    # In file names, what is neither letter, digit, point, dash nor underscore
-    # becomes an underscore.
-    return re.sub(r"[^A-Za-z0-9._-]", "_", inside) != host.rsplit("/", 1)[-1]
-
-
-def _name_inside(trace: TraceData) -> str | None:
-    environment = trace.table("environment")
-    if isinstance(environment, Unavailable):
-        return None
-    name: str | None = environment["hostname"][0]
-    return name
+    counts = Counter(name for name in names if name is not None)
+    noted = []
+    for trace, name in zip(traces, names, strict=True):
+        host = trace.host
+        if name is None:
+            notes = []
+        elif counts[name] > 1:
+            notes = [
+                quality_note(
+                    "any.host_name_collides", counts[name], scope=host, inside=name
+                )
+            ]
+        # In file names, what is neither letter, digit, point, dash nor underscore
+        # becomes an underscore.
+        elif re.sub(r"[^A-Za-z0-9._-]", "_", name) != host.rsplit("/", 1)[-1]:
+            notes = [quality_note("any.host_name_differs", scope=host, inside=name)]
+        else:
+            notes = []
+        noted.append(trace.with_notes(notes) if notes else trace)
+    return noted

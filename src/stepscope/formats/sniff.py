@@ -11,17 +11,18 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepscope.errors import BadInput, UnknownFormat
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.rundir import PROFILE_WANTED
+from stepscope.trace.schema import read_rows
 from stepscope.xspace.reading.input_file import open_input
 from stepscope.xspace.wire import MalformedMessage, read_varint
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import BinaryIO
 
 #: So much of the (unpacked) content is looked at. Traces in JSON may open with tens
@@ -47,68 +48,13 @@ _KNOWN_WAY: Final = (
     "Give *.xplane.pb of TensorFlow or JAX, *.pt.trace.json of PyTorch or *.sqlite of "
     "Nsight Systems, or record one: `stepscope run -- python …`."
 )
-_PERFETTO_WAY: Final = "https://ui.perfetto.dev opens it"
 
 #: Formats that are recognised and have no reader.
 FOREIGN: Final = {
-    "empty": Foreign(
-        "the file is empty (0 bytes): the disk was full, what wrote it was stopped, or "
-        "it passed the 2 GiB that an XSpace may have",
-        "Record again, for fewer steps.",
-    ),
-    "text_damaged": Foreign(
-        "damaged by a text conversion: every byte above 7F became EF BF BD, which "
-        "cannot be undone",
-        "Copy the original again in binary mode.",
-    ),
-    "lfs_pointer": Foreign(
-        "a Git LFS pointer, not the file itself", "Run `git lfs pull` beside it."
-    ),
-    "html": Foreign(
-        "an HTML page, not a profile (a download that was answered by a web page)",
-        "Download the raw file.",
-    ),
-    "chrome_trace": Foreign(
-        "a Chrome trace (JSON), which has no reader yet",
-        f"Give the .xplane.pb beside it, if there is one; {_PERFETTO_WAY}.",
-    ),
-    "autograd_trace": Foreign(
-        "a timeline of PyTorch's older profiler (torch.autograd.profiler): ops and "
-        "their totals on a device, without launches and kernels",
-        f"Record with torch.profiler for both; {_PERFETTO_WAY}.",
-    ),
-    "execution_trace": Foreign(
-        "a PyTorch execution trace: a graph of operators without a timeline",
-        "Record with torch.profiler for times.",
-    ),
-    "memory_timeline": Foreign(
-        "a raw PyTorch memory timeline, which has no reader",
-        "Export the memory snapshot instead (torch.cuda.memory._dump_snapshot).",
-    ),
-    "speedscope": Foreign(
-        "sampled stacks in speedscope's format, which has no reader yet",
-        "https://www.speedscope.app opens it.",
-    ),
-    "nsys_stats_csv": Foreign(
-        "a table of `nsys stats`: totals without a timeline",
-        "Give the database of the same report: `nsys export --type sqlite REPORT`.",
-    ),
-    "pickle": Foreign(
-        "a Python pickle, which is never loaded: it could run code", _KNOWN_WAY
-    ),
-    "sqlite": Foreign(
-        "an SQLite database of another program, or one that is cut off", _KNOWN_WAY
-    ),
-    "riegeli": Foreign(
-        "an XSpace in Riegeli records, which has no reader",
-        "Record with the output format .xplane.pb.",
-    ),
-    "perfetto": Foreign("a Perfetto trace, which has no reader", f"{_PERFETTO_WAY}."),
-    "capture_results": Foreign(
-        "results that TensorFlow computed while recording, not a trace",
-        "Give the .xplane.pb of the same run; without it nothing more can be computed.",
-    ),
-    "json": Foreign("a JSON file of no known profiler", _KNOWN_WAY),
+    key: Foreign(what, way_out.format(known=_KNOWN_WAY))
+    for key, what, way_out in read_rows(
+        Path(__file__).with_name("foreign.md").read_text(encoding="utf-8")
+    )
 }
 
 _RESULT_NAME: Final = Pattern(

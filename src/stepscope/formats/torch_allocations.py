@@ -39,7 +39,23 @@ def allocation_rows(
         device_bytes: Device → size of its memory, where it is known.
     """
     size = pl.col("bytes")
-    frame = _with_state(given.with_columns(allocator=_allocator())).select(
+    number = pl.col("device_type")
+    kind = number.replace_strict(_DEVICE_TYPES, default=None, return_dtype=pl.String)
+    kind = pl.coalesce(
+        kind, pl.concat_str(pl.lit("device type "), number), pl.lit("unknown")
+    )
+    numbered = (number != _CPU) & (pl.col("device") >= 0)
+    # The size of the device's memory; unknown on the CPU.
+    of_device = pl.col("device").replace_strict(
+        dict(device_bytes), default=None, return_dtype=pl.Int64
+    )
+    frame = _with_state(
+        given.with_columns(
+            allocator=pl.when(numbered)
+            .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
+            .otherwise(kind)
+        )
+    ).select(
         "event",
         "start_ps",
         pl.when(size > 0)
@@ -51,7 +67,7 @@ def allocation_rows(
         allocated_bytes=size.abs(),
         heap_bytes="heap",
         free_bytes="free",
-        capacity_bytes=_capacity(device_bytes),
+        capacity_bytes=pl.when(pl.col("device_type") != _CPU).then(of_device),
         # A device's allocator counts all of its blocks, the one of the CPU those that
         # it saw while it was recorded.
         older_counted=pl.when(pl.col("heap").is_not_null()).then(
@@ -61,28 +77,6 @@ def allocation_rows(
         op=pl.when(size > 0).then("asked_by"),
     )
     return as_declared(frame, ALLOCATIONS.dtypes())
-
-
-def _allocator() -> pl.Expr:
-    number = pl.col("device_type")
-    kind = number.replace_strict(_DEVICE_TYPES, default=None, return_dtype=pl.String)
-    kind = pl.coalesce(
-        kind, pl.concat_str(pl.lit("device type "), number), pl.lit("unknown")
-    )
-    numbered = (number != _CPU) & (pl.col("device") >= 0)
-    return (
-        pl.when(numbered)
-        .then(pl.concat_str(kind, pl.lit(":"), pl.col("device")))
-        .otherwise(kind)
-    )
-
-
-def _capacity(device_bytes: Mapping[int, int]) -> pl.Expr:
-    """Return the size of the device's memory; unknown on the CPU."""
-    of_device = pl.col("device").replace_strict(
-        dict(device_bytes), default=None, return_dtype=pl.Int64
-    )
-    return pl.when(pl.col("device_type") != _CPU).then(of_device)
 
 
 def _with_state(given: pl.DataFrame) -> pl.DataFrame:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from stepscope.formats.declared_words import quality_note
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles, Run, is_worker_trace, newest_first, shown_name
-from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.trace.model import TraceData
+    from stepscope.trace.quality import QualityNote
 
 _SUFFIX: Final = ".pt.trace.json"
 #: Milliseconds or, since late 2023, nanoseconds since 1970: years 2001 to 2286.
@@ -90,7 +91,13 @@ def with_worker_runs(
                 unix_s=max(_written(file, changed) for file in recording),
             )
             (found if recording is newest else before).append(run)
-    named = _told_apart(found, runs, top)
+    counts = Counter(run.name for run in (*found, *runs))
+    named = [
+        msgspec.structs.replace(run, name=f"./{_inside(run.directory, top)}")
+        if counts[run.name] > 1
+        else run
+        for run in found
+    ]
     names = {run.directory: run.name for run in named}
     older_runs = [
         msgspec.structs.replace(run, name=f"{names[run.directory]}@{_time(run)}")
@@ -141,16 +148,6 @@ def _written(file: Path, changed: Callable[[Path], float]) -> float:
     return int(found["ns"]) / _NS_PER_S
 
 
-def _told_apart(found: Sequence[Run], others: Sequence[Run], top: Path) -> list[Run]:
-    counts = Counter(run.name for run in (*found, *others))
-    return [
-        msgspec.structs.replace(run, name=f"./{_inside(run.directory, top)}")
-        if counts[run.name] > 1
-        else run
-        for run in found
-    ]
-
-
 def _inside(directory: Path, top: Path) -> str:
     return "" if directory == top else shown_name(directory.relative_to(top))
 
@@ -199,10 +196,17 @@ def joined_names(all_names: Iterable[str]) -> str:
 
 
 def _apart(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
+    # The first folder in which paths differ, with what follows up to the file.
+    parts = [host.paths[0].resolve().parent.parts for _, host in alike]
+    same = 0
+    while all(len(one) > same for one in parts) and (
+        len({one[same] for one in parts}) == 1
+    ):
+        same += 1
     for labels in (
         # The name of a run says nothing where it is only that of the file.
         ["" if run.name == host.paths[0].name else run.name for run, host in alike],
-        _folder_labels([host.paths[0] for _, host in alike]),
+        [one[same] if len(one) > same else "" for one in parts],
     ):
         if len(set(labels)) == len(labels) and all(labels):
             return [
@@ -210,20 +214,6 @@ def _apart(alike: Sequence[tuple[Run, HostFiles]]) -> list[str]:
                 for label, (_, host) in zip(labels, alike, strict=True)
             ]
     return [f"{host.host} ({host.paths[0].name})" for _, host in alike]
-
-
-def _folder_labels(paths: Sequence[Path]) -> list[str]:
-    """Return the first folder in which paths differ, with what follows up to the file.
-
-    Empty for a file that lies where the others part.
-    """
-    parts = [path.resolve().parent.parts for path in paths]
-    same = 0
-    while all(len(one) > same for one in parts) and (
-        len({one[same] for one in parts}) == 1
-    ):
-        same += 1
-    return [one[same] if len(one) > same else "" for one in parts]
 
 
 def grouped_by_name(files: Iterable[Path]) -> list[tuple[Path, ...]]:
@@ -280,17 +270,7 @@ def against_one_run(traces: Sequence[TraceData]) -> list[QualityNote]:
     if not reasons:
         return []
     return [
-        QualityNote(
-            kind="not_one_run",
-            severity="warning",
-            scope="run",
-            message="These hosts are shown as one run, but "
-            f"{'; and '.join(reasons)}: sums and comparisons over hosts then mean "
-            "nothing.",
-            count=len(traces),
-            remedy="Give the files of one run at a time; compare two runs with "
-            "`--against`.",
-        )
+        quality_note("any.not_one_run", len(traces), reasons="; and ".join(reasons))
     ]
 
 

@@ -39,7 +39,7 @@ class ProfileOptionBuilder:
             min_output_bytes: Has no meaning here; the view says so.
         """
         return {
-            **_everything(),
+            **_common_options(),
             "min_micros": min_micros,
             "min_bytes": min_bytes,
             "min_accelerator_micros": min_accelerator_micros,
@@ -55,7 +55,7 @@ class ProfileOptionBuilder:
     def trainable_variables_parameter() -> dict[str, object]:
         """Show the parameters of trained variables, by name."""
         return {
-            **_everything(),
+            **_common_options(),
             "account_type_regexes": ["_trainable_variables"],
             "order_by": "name",
             "select": ["params"],
@@ -65,14 +65,14 @@ class ProfileOptionBuilder:
     def float_operation() -> dict[str, object]:
         """Show floating-point operations, the most first."""
         return {
-            **_everything(),
+            **_common_options(),
             "min_float_ops": 1,
             "order_by": "float_ops",
             "select": ["float_ops"],
         }
 
 
-def _everything() -> dict[str, object]:
+def _common_options() -> dict[str, object]:
     """Return what the ready-made options have in common; no two share a list."""
     return {
         "max_depth": 10_000,

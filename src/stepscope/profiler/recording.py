@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,8 +17,10 @@ from stepscope.capture.recording.session import Session
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from os import PathLike
-    from types import ModuleType, TracebackType
+    from types import ModuleType
 
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.capture.ground.run import Run
@@ -73,7 +75,7 @@ class Profiler:
         self._options = options or _OPTIONS
         self._run: Run | None = None
         self._opened: ProfileWithTools | None = None
-        self._said: _Said | None = None
+        self._added: _AddedStep | None = None
         self._session: Session | None = None
         #: Where the next step begins, on the clock of `recorder.now`.
         self._since = 0
@@ -81,7 +83,7 @@ class Profiler:
         self._last: int | None = None
         #: Nothing but the step before it is known of the recording under way.
         self._empty = False
-        self._begin()
+        self._begin_recording()
 
     def add_step(
         self, step: int, run_meta: object = None
@@ -100,18 +102,18 @@ class Profiler:
             AlreadyRecording: Someone else records in this process.
         """
         now = recorder.now()
-        self._settle()
+        self._settle_step()
         if run_meta is not None:
-            _not_read("run_meta")
+            _warn_unread("run_meta")
         if self._session is not None:
-            self._said = _Said(step, self._since, now)
+            self._added = _AddedStep(step, self._since, now)
             self._since = now
         elif step != self._last:
-            self._begin()
+            self._begin_recording()
             self._empty = True
-            self._said = _Said(step, None, now)
+            self._added = _AddedStep(step, None, now)
         self._last = step
-        return _Step(self, step)
+        return self._step_block(step)
 
     def save(self, save_path: str | PathLike[str] | None = None) -> Run:
         """End the recording and write it; without new steps since, return the last run.
@@ -123,10 +125,10 @@ class Profiler:
         Raises:
             BadUsage: The copy cannot be written.
         """
-        run = self._saved()
+        run = self._end_recording()
         if save_path is None:
             return run
-        path = _stored(run)
+        path = _recorded_file(run)
         target = Path(save_path)
         if not target.suffix or target.is_dir():
             name = self.profile_name or run.run
@@ -167,7 +169,7 @@ class Profiler:
             scope = None
         if steps is not None:
             named = {"last_steps": steps, **named}
-        return self._view("scope", options, named, scope=scope)
+        return self._show_view("scope", options, named, scope=scope)
 
     def profile_graph(
         self,
@@ -180,31 +182,27 @@ class Profiler:
 
         Args:
             graph: A graph of TensorFlow, which is not read, or the options.
-            options: A dictionary of options.
+            options: As of `profile_name_scope`.
             named: Options by name.
-
-        Raises:
-            BadUsage: An option does not exist, the recording could not be written, or
-                what reads recordings is not installed.
         """
         if isinstance(graph, Mapping):
             options = {**graph, **(options or {})}
             graph = None
         if graph is not None:
-            _not_read("graph")
-        return self._view("graph", options, named)
+            _warn_unread("graph")
+        return self._show_view("graph", options, named)
 
     def profile_operations(
         self, options: Mapping[str, object] | None = None, **named: object
     ) -> ModelView:
         """Show costs by op type; options as of `profile_name_scope`."""
-        return self._view("op", options, named)
+        return self._show_view("op", options, named)
 
     def profile_python(
         self, options: Mapping[str, object] | None = None, **named: object
     ) -> ModelView:
         """Show costs by line of the program; options as of `profile_name_scope`."""
-        return self._view("code", options, named)
+        return self._show_view("code", options, named)
 
     def profile(
         self,
@@ -213,7 +211,7 @@ class Profiler:
         **named: object,
     ) -> ModelView:
         """Show the view that is named: "scope", "graph", "op" or "code"."""
-        return self._view(cmd, options, named)
+        return self._show_view(cmd, options, named)
 
     def advise(self, options: Mapping[str, object] | None = None) -> Advice:
         """Say where the step time went, and what to change.
@@ -225,11 +223,11 @@ class Profiler:
         Raises:
             BadUsage: There is no such check; or as of `profile_name_scope`.
         """
-        views = _views(self._saved())
-        advice: Advice = views.advice_on(self._profile(), options)
+        views = _import_views(self._end_recording())
+        advice: Advice = views.advise_on(self._read_profile(), options)
         return advice
 
-    def _view(
+    def _show_view(
         self,
         view: View,
         options: Mapping[str, object] | None,
@@ -237,50 +235,39 @@ class Profiler:
         *,
         scope: str | None = None,
     ) -> ModelView:
-        run = self._saved()
-        views = _views(run)
-        found: ModelView = views.view_of(
-            self._profile(),
+        run = self._end_recording()
+        shown: ModelView = _import_views(run).show_view(
+            self._read_profile(),
             view,
             {**(options or {}), **named},
             name=self.profile_name or run.run,
             scope=scope,
         )
-        return found
+        return shown
 
-    def _begin(self) -> None:
+    def _begin_recording(self) -> None:
         self._session = Session.start(self._logdir, self._options)
         self._since = recorder.now()
         self._empty = False
 
-    def _begin_block(self) -> None:
-        """Begin the step that was added last as a block."""
-        if self._session is None:
-            self._begin()
-        self._said = None
-        self._empty = False
-
-    def _end_block(self) -> None:
-        self._since = recorder.now()
-
-    def _settle(self) -> None:
+    def _settle_step(self) -> None:
         """End the step that was added last, since no block entered it."""
-        said, self._said = self._said, None
-        if said is None:
+        added, self._added = self._added, None
+        if added is None:
             return
-        if said.begin_ns is None:
+        if added.begin_ns is None:
             _log.warning(
                 "stepscope: step %s ran while nothing was recorded, because a view or "
                 "save had ended the recording; what comes after it is recorded again.",
-                said.step,
+                added.step,
             )
             return
         self._empty = False
-        recorder.keep(_STEP, said.begin_ns, said.end_ns, step_num=said.step, _r=1)
+        recorder.keep(_STEP, added.begin_ns, added.end_ns, step_num=added.step, _r=1)
 
-    def _saved(self) -> Run:
+    def _end_recording(self) -> Run:
         """Return the newest recording that holds anything, ended and written."""
-        self._settle()
+        self._settle_step()
         session, self._session = self._session, None
         if session is not None:
             if self._run is not None and self._empty:
@@ -291,17 +278,30 @@ class Profiler:
             raise BadUsage("the recording could not begin; make another Profiler.")
         return self._run
 
-    def _profile(self) -> ProfileWithTools:
+    def _read_profile(self) -> ProfileWithTools:
         """Return the newest recording, read once."""
         if self._opened is None:
-            path = _stored(self._saved())
+            path = _recorded_file(self._end_recording())
             from stepscope.session import open_profile  # noqa: PLC0415 - reads tables
 
             self._opened = open_profile(path)
         return self._opened
 
+    @contextmanager
+    def _step_block(self, step: int) -> Iterator[None]:
+        """Make a block the step that was added last."""
+        if self._session is None:
+            self._begin_recording()
+        self._added = None
+        self._empty = False
+        try:
+            with StepTrace(step, _STEP):
+                yield
+        finally:
+            self._since = recorder.now()
 
-class _Said(NamedTuple):
+
+class _AddedStep(NamedTuple):
     """A step that is over, unless someone enters it; None: it was not recorded."""
 
     step: int
@@ -309,34 +309,13 @@ class _Said(NamedTuple):
     end_ns: int
 
 
-class _Step(AbstractContextManager[None]):
-    """A step that was added; entering it makes the block the step."""
-
-    def __init__(self, profiler: Profiler, step: int) -> None:
-        self._profiler = profiler
-        self._trace = StepTrace(step, _STEP)
-
-    def __enter__(self) -> None:
-        self._profiler._begin_block()  # noqa: SLF001 - its own module
-        self._trace.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._trace.__exit__(kind, error, traceback)
-        self._profiler._end_block()  # noqa: SLF001 - its own module
-
-
-def _not_read(argument: str) -> None:
+def _warn_unread(argument: str) -> None:
     _log.warning(
         "stepscope: %s is not read: the recording itself shows what ran.", argument
     )
 
 
-def _stored(run: Run) -> Path:
+def _recorded_file(run: Run) -> Path:
     """Return the file of a run.
 
     Raises:
@@ -348,7 +327,7 @@ def _stored(run: Run) -> Path:
     return run.path
 
 
-def _views(run: Run) -> ModuleType:
+def _import_views(run: Run) -> ModuleType:
     """Return what reads recordings; recording itself does without.
 
     Raises:

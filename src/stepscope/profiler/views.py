@@ -73,8 +73,15 @@ CHECKERS: Final = (
 )
 
 
+#: Name of the tool whose parameters the options set.
+_TOOL: Final = "model_views"
+_MIN_WIDTH: Final = 60
+#: How many known names a message lists where one was not recorded.
+_MAX_NAMES: Final = 8
+
+
 @dataclass(frozen=True)
-class Asked:
+class ViewRequest:
     """What a call of the older API asks for.
 
     Attributes:
@@ -90,8 +97,8 @@ class Asked:
     notes: tuple[str, ...]
 
 
-def asked(given: Mapping[str, object]) -> Asked:
-    """Read the options of one call.
+def read_request(given: Mapping[str, object]) -> ViewRequest:
+    """Read the options of one call as those of `model_views`.
 
     Raises:
         BadUsage: There is no such option, or no such output.
@@ -107,28 +114,6 @@ def asked(given: Mapping[str, object]) -> Asked:
     ]
     if options.get("step") == _EVERY_STEP:
         del options["step"]
-    _without_columns(options, notes)
-    _trained_only(options)
-    output, outfile = _output(options, notes)
-    return Asked(options, output, outfile, tuple(notes))
-
-
-def checkers_noted(options: Mapping[str, object] | None) -> tuple[str, ...]:
-    """Return what is said of options of the older `advise`.
-
-    Raises:
-        BadUsage: There is no such check.
-    """
-    for name in options or ():
-        if name not in CHECKERS:
-            raise BadUsage.unknown_name("check", name, CHECKERS)
-    if not options:
-        return ()
-    return (f"{', '.join(options)}: every rule is run here, with its own thresholds.",)
-
-
-def _without_columns(options: dict[str, object], notes: list[str]) -> None:
-    """Take away columns that there are not, and an order by one of them."""
     select = options.get("select")
     if isinstance(select, list | tuple):
         gone = [name for name in select if name in _NO_COLUMNS]
@@ -140,42 +125,31 @@ def _without_columns(options: dict[str, object], notes: list[str]) -> None:
     if isinstance(order, str) and order in _NO_COLUMNS:
         notes.append(f"order_by: no column {order}: {_NO_COLUMNS[order]}.")
         del options["order_by"]
-
-
-def _trained_only(options: dict[str, object]) -> None:
-    """Variables that are trained are asked for by a type of their own there."""
     types = options.get("account_type_regexes")
-    if not isinstance(types, list | tuple) or _TRAINED not in types:
-        return
-    others = [one for one in types if one != _TRAINED]
-    options["account_type_regexes"] = [*others, VARIABLE] if others else EVERYTHING
-    options["show_trainable_variables"] = True
-    if not others:
-        options["min_params"] = options.get("min_params") or 1
-
-
-def _output(options: dict[str, object], notes: list[str]) -> tuple[str, str]:
-    """Kind and file of `output`, and of its forerunner `dump_to_file`."""
-    dumped = options.pop("dump_to_file", "")
-    said = options.pop("output", "none")
-    if dumped:
-        return "file", str(dumped)
-    kind, _, rest = str(said).partition(":")
-    outfile = rest.removeprefix("outfile=")
-    if kind not in _OUTPUTS:
-        raise BadUsage.unknown_name("output", kind, _OUTPUTS)
+    if isinstance(types, list | tuple) and _TRAINED in types:
+        others = [pattern for pattern in types if pattern != _TRAINED]
+        options["account_type_regexes"] = [*others, VARIABLE] if others else EVERYTHING
+        options["show_trainable_variables"] = True
+        if not others:
+            options["min_params"] = options.get("min_params") or 1
+    # `dump_to_file` is the forerunner of `output`.
+    dumped, output = options.pop("dump_to_file", ""), options.pop("output", "none")
+    kind, outfile = ("file", str(dumped)) if dumped else _split_output(str(output))
     if kind == "timeline":
         notes.append(f"{_TIMELINE}.")
-        return "none", ""
+        kind, outfile = "none", ""
+    return ViewRequest(options, kind, outfile, tuple(notes))
+
+
+def _split_output(output: str) -> tuple[str, str]:
+    """Return the kind and the file of an output: `file:outfile=FILE`."""
+    kind, _, target = output.partition(":")
+    if kind not in _OUTPUTS:
+        raise BadUsage.unknown_name("output", kind, _OUTPUTS)
+    outfile = target.removeprefix("outfile=")
     if kind in {"file", "pprof"} and not outfile:
-        raise BadUsage(f"output={said!r} names no file; write '{kind}:outfile=FILE'.")
+        raise BadUsage(f"output={output!r} names no file; write '{kind}:outfile=FILE'.")
     return kind, outfile
-
-
-_TOOL: Final = "model_views"
-_NARROWEST: Final = 60
-#: How many known names a message lists where one was not found.
-_TOLD: Final = 8
 
 
 @dataclass(frozen=True)
@@ -216,14 +190,7 @@ class Advice:
         return self.text
 
 
-class _Silent:
-    """Nobody waits for stages here."""
-
-    def stage(self, what: str) -> None:
-        """Show nothing."""
-
-
-def view_of(
+def show_view(
     profile: ProfileWithTools,
     view: View,
     given: Mapping[str, object],
@@ -243,39 +210,50 @@ def view_of(
     Raises:
         BadUsage: An option does not exist, or has a value that it cannot have.
     """
-    wanted = asked(given)
-    narrowed = _narrowed(profile, scope, wanted.options)
+    request = read_request(given)
+    options = _narrow_to_scope(profile, scope, request.options)
     result: ModelViewsResult | Unavailable = (
-        narrowed
-        if isinstance(narrowed, Unavailable)
-        else _of_view(profile.tool(_TOOL, **narrowed, view=view), view)
+        options
+        if isinstance(options, Unavailable)
+        else profile.tool(_TOOL, **options, view=view)
     )
-    notes = (*wanted.notes, *_fewer(result, wanted.options))
+    notes, width = request.notes, _page_width()
     title = f"{view} view · {name} · {', '.join(profile.hosts)}"
-    if isinstance(result, ModelViewsResult):
-        text = text_model.render_view(
-            result, view=view, title=title, others=VIEWS, width=_width()
-        )
+    if isinstance(result, ModelViewsResult) and getattr(result, view).is_empty():
+        # Why nothing is known of this one view.
+        why = {missing.field: missing for missing in result.missing}.get(view)
+        if why is not None:
+            result = Unavailable(code=why.code, reason=why.reason, remedy=why.remedy)
+    if isinstance(result, Unavailable):
+        text = to_table.render_unavailable(title, result, width=width)
     else:
-        text = to_table.render_unavailable(title, result, width=_width())
-    found = ModelView(_noted(text, notes), result, notes)
-    _put_out(found, view, wanted, title)
-    return found
+        wanted = request.options.get("last_steps")
+        recorded = max(map(len, (result.steps or {}).values()), default=0)
+        if isinstance(wanted, int) and recorded < wanted:
+            fewer = f"{recorded} of the {wanted} steps asked for were recorded."
+            notes = (*notes, fewer)
+        text = text_model.render_view(
+            result, view=view, title=title, others=VIEWS, width=width
+        )
+    shown = ModelView(_add_notes(text, notes), result, notes)
+    if request.output == "stdout":
+        sys.stdout.write(shown.text)
+    elif request.output in {"file", "pprof"}:
+        content = shown.text.encode()
+        if request.output == "pprof":
+            if isinstance(result, Unavailable):
+                raise BadUsage(f"{request.outfile}: not written: {result.reason}")
+            rows = getattr(result, view)
+            content = to_pprof.render(rows, view=view, comments=(title,))
+        try:
+            Path(request.outfile).write_bytes(content)
+        except OSError as error:
+            why_not = f"{request.outfile}: cannot be written ({error.strerror})."
+            raise BadUsage(why_not) from error
+    return shown
 
 
-def _of_view(
-    result: ModelViewsResult | Unavailable, view: View
-) -> ModelViewsResult | Unavailable:
-    """Return the result, or why nothing is known of the one view of it."""
-    if isinstance(result, Unavailable) or len(getattr(result, view)):
-        return result
-    for one in result.missing:
-        if one.field == view:
-            return Unavailable(code=one.code, reason=one.reason, remedy=one.remedy)
-    return result
-
-
-def advice_on(
+def advise_on(
     profile: ProfileWithTools, options: Mapping[str, object] | None
 ) -> Advice:
     """Run every rule over a recording.
@@ -283,24 +261,35 @@ def advice_on(
     Raises:
         BadUsage: The options name a check that does not exist.
     """
-    notes = checkers_noted(options)
-    document = compose(profile, _Silent())
-    text = plain_text(as_text.render(report_outline(document), width=_width()))
-    return Advice(_noted(text, notes), document.findings, notes)
+    for name in options or ():
+        if name not in CHECKERS:
+            raise BadUsage.unknown_name("check", name, CHECKERS)
+    notes: tuple[str, ...] = ()
+    if options:
+        known = ", ".join(options)
+        notes = (f"{known}: every rule is run here, with its own thresholds.",)
+    document = compose(profile, _NoProgress())
+    text = plain_text(as_text.render(report_outline(document), width=_page_width()))
+    return Advice(_add_notes(text, notes), document.findings, notes)
 
 
-def _width() -> int:
-    return max(_NARROWEST, shutil.get_terminal_size().columns)
+class _NoProgress:
+    """Nobody waits for stages here."""
+
+    def stage(self, what: str) -> None:
+        """Show nothing."""
 
 
-def _noted(text: str, notes: tuple[str, ...]) -> str:
-    if not notes:
-        return text
-    lines = [piece for note in notes for piece in wrapped(note, _width(), indent=2)]
-    return text + plain_text(lines)
+def _page_width() -> int:
+    return max(_MIN_WIDTH, shutil.get_terminal_size().columns)
 
 
-def _narrowed(
+def _add_notes(text: str, notes: tuple[str, ...]) -> str:
+    lines = [line for note in notes for line in wrapped(note, _page_width(), indent=2)]
+    return text + plain_text(lines) if notes else text
+
+
+def _narrow_to_scope(
     profile: ProfileWithTools, scope: str | None, options: Mapping[str, object]
 ) -> dict[str, Any] | Unavailable:
     """Return the options with the steps or the name scope of that name chosen.
@@ -310,7 +299,13 @@ def _narrowed(
     """
     if scope is None:
         return dict(options)
-    marks = {mark for host in profile.hosts for mark in _marks(profile, host)}
+    derived = (profile.derived(host, steps) for host in profile.hosts)
+    marks = {
+        mark
+        for host_steps in derived
+        if not isinstance(host_steps, Unavailable)
+        for mark in host_steps.rows["marker"].drop_nulls()
+    }
     if scope in marks:
         return {**options, "step_name": scope}
     roots = options.get("start_name_regexes", EVERYTHING)
@@ -321,55 +316,14 @@ def _narrowed(
     everything = profile.tool(_TOOL)
     if isinstance(everything, Unavailable):
         return everything
-    names = everything.scope["name"].to_list()
     root = rf"(.*/)?{re.escape(scope)}"
-    if any(re.fullmatch(root, one, re.DOTALL) for one in names):
+    names = everything.scope["name"]
+    if any(re.fullmatch(root, name, re.DOTALL) for name in names):
         return {**options, "start_name_regexes": (root,)}
-    outermost = everything.scope.filter(everything.scope["depth"] == 1)["name"]
-    there = ", ".join([*sorted(marks), *outermost.head(_TOLD)])
+    outermost = names.filter(everything.scope["depth"] == 1).head(_MAX_NAMES)
     return Unavailable(
         code="NOT_RECORDED",
         reason=f"no step and no name scope of the recording is called {scope!r}.",
-        remedy=f"Take one that is there ({there}), or mark steps so: "
-        f"`with ss.StepTrace(i, {scope!r}): ...`.",
+        remedy=f"Take one that is there ({', '.join([*sorted(marks), *outermost])}), "
+        f"or mark steps so: `with ss.StepTrace(i, {scope!r}): ...`.",
     )
-
-
-def _marks(profile: ProfileWithTools, host: str) -> list[str]:
-    """Return names that steps of a host are marked with."""
-    found = profile.derived(host, steps)
-    if isinstance(found, Unavailable):
-        return []
-    marks: list[str] = found.rows["marker"].drop_nulls().unique().to_list()
-    return marks
-
-
-def _fewer(result: object, options: Mapping[str, object]) -> tuple[str, ...]:
-    """That fewer steps were recorded than asked for."""
-    wanted = options.get("last_steps")
-    if not isinstance(result, ModelViewsResult) or not isinstance(wanted, int):
-        return ()
-    most = max(map(len, (result.steps or {}).values()), default=0)
-    if most >= wanted:
-        return ()
-    return (f"{most} of the {wanted} steps asked for were recorded.",)
-
-
-def _put_out(found: ModelView, view: View, wanted: Asked, title: str) -> None:
-    """Print the view, or write it into a file, where the options ask for it."""
-    if wanted.output == "stdout":
-        sys.stdout.write(found.text)
-        return
-    if wanted.output == "none":
-        return
-    content = found.text.encode()
-    if wanted.output == "pprof":
-        if isinstance(found.result, Unavailable):
-            raise BadUsage(f"{wanted.outfile}: not written: {found.result.reason}")
-        rows = getattr(found.result, view)
-        content = to_pprof.render(rows, view=view, comments=(title,))
-    try:
-        Path(wanted.outfile).write_bytes(content)
-    except OSError as error:
-        why = f"{wanted.outfile}: cannot be written ({error.strerror})."
-        raise BadUsage(why) from error

@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     stays: bool
 
 
-def answered(received: bytes, address: Any, server: BaseWSGIServer) -> Answer:
+def answer_request(received: bytes, address: Any, server: BaseWSGIServer) -> Answer:
     """Answer a request.
 
     Args:
@@ -53,7 +53,7 @@ def answered(received: bytes, address: Any, server: BaseWSGIServer) -> Answer:
 
 
 @cache
-def _ended() -> socket.socket:
+def _ended_connection() -> socket.socket:
     """Return a connection at its end.
 
     Werkzeug asks the connection of each request whether more is to be read, and waits
@@ -99,7 +99,7 @@ class _Handler(WSGIRequestHandler):
         self._received = received
         self._pieces = pieces
         self.stays = False
-        super().__init__(_ended(), address, server)
+        super().__init__(_ended_connection(), address, server)
 
     def setup(self) -> None:
         """Read and write memory instead of the connection."""
@@ -109,19 +109,15 @@ class _Handler(WSGIRequestHandler):
 
     def run_wsgi(self) -> None:
         """Answer a request whose head was understood."""
-        self.stays = self._may_stay()
-        super().run_wsgi()
-
-    def _may_stay(self) -> bool:
-        """Return whether the next request begins right after this one's head."""
         wanted = self.headers.get("Connection", "").lower().split(",")
-        return (
+        self.stays = (
             self.request_version == self.protocol_version
             and self.command in ("GET", "HEAD")
             and "keep-alive" in (one.strip() for one in wanted)
             and "Transfer-Encoding" not in self.headers
             and self.headers.get("Content-Length", "0") == "0"
         )
+        super().run_wsgi()
 
     def send_header(self, keyword: str, value: str) -> None:
         """Send a header; werkzeug itself would close every connection."""

@@ -25,11 +25,13 @@ from stepscope.report.plain import plain
 from stepscope.serve import capturing, pages, security, timeline
 from stepscope.serve.errors import Refused
 from stepscope.serve.parameters import (
+    COLUMNS,
     HIDDEN_OPTIONS,
     JSON,
     Asked,
     Parameters,
     Route,
+    bad_parameter,
     json_response,
 )
 from stepscope.serve.runs import answers
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from stepscope.analysis.results.tool import Tool
     from stepscope.report.plain import Plain
     from stepscope.serve.pages import File
     from stepscope.serve.recorder import Capturing
@@ -70,9 +71,9 @@ _WORTH_PACKING: Final = 2**11
 _SECONDS_TO_MS: Final = 1000
 
 
-def status(asked: Asked) -> Response:
+def answer_status(asked: Asked) -> Response:
     """Answer with what is being computed, and the tag of the list of runs."""
-    asked.given.end()
+    asked.given.check_all_read()
     work = asked.store.work
     told: Plain = None
     if work is not None:
@@ -84,17 +85,17 @@ def status(asked: Asked) -> Response:
             "of": work.of,
             "elapsed_ms": int(elapsed * _SECONDS_TO_MS),
         }
-    tag = asked.store.listing().tag
+    tag = asked.store.current_listing().tag
     return json_response(
         {"schema": SCHEMA, "version": __version__, "runs": tag, "work": told}
     )
 
 
-def runs(asked: Asked) -> Response:
+def answer_runs(asked: Asked) -> Response:
     """Answer with every run of the log directory, newest first."""
-    asked.given.end()
+    asked.given.check_all_read()
     store = asked.store
-    listing = store.listing()
+    listing = store.current_listing()
     empty: Plain = None
     if not listing.entries:
         empty = {
@@ -106,7 +107,7 @@ def runs(asked: Asked) -> Response:
         {
             "schema": SCHEMA,
             "log_directory": store.source.name,
-            "runs": [_told(entry) for entry in listing.entries],
+            "runs": [_run_record(entry) for entry in listing.entries],
             "refused": [
                 {"name": name, "reason": reason} for name, reason in listing.refused
             ],
@@ -119,182 +120,175 @@ def runs(asked: Asked) -> Response:
     return response
 
 
-def tools(asked: Asked) -> Response:
+def answer_tools(asked: Asked) -> Response:
     """Answer with every tool and its options."""
-    asked.given.end()
+    asked.given.check_all_read()
     return json_response(
-        {"schema": SCHEMA, "tools": [_described(tool) for tool in TOOLS]}
+        {
+            "schema": SCHEMA,
+            "tools": [
+                {
+                    "name": tool.name,
+                    "aliases": list(tool.aliases),
+                    "title": tool.title,
+                    "options": [
+                        {
+                            "name": field.name,
+                            "type": _json_type_name(field.type),
+                            "default": plain(field.default),
+                        }
+                        for field in msgspec.structs.fields(tool.options)
+                        if field.name not in HIDDEN_OPTIONS
+                    ],
+                }
+                for tool in TOOLS
+            ],
+        }
     )
 
 
-def profile(asked: Asked) -> Response:
+def answer_profile(asked: Asked) -> Response:
     """Answer with hosts, devices and doubts of a run."""
-    run, hosts = asked.given.text("run"), asked.given.texts("hosts")
-    return asked.about_a_run(
-        ("profile", hosts), lambda opened: answers.profile(opened, hosts), run=run
-    )
+    return _answer_about_hosts(asked, answers.write_profile)
 
 
-def tool(asked: Asked, name: str) -> Response:
-    """A tool's envelope."""
-    run = asked.given.text("run")
-    rows = asked.given.number("rows", default=_ROWS, most=_MOST_ROWS)
-    key, compute = _about_a_tool(_tool_question(asked, name), rows)
-    return asked.about_a_run(key, compute, run=run)
+def answer_tool(asked: Asked, name: str) -> Response:
+    """Answer with a tool's envelope."""
+    rows = asked.given.read_limited("rows", default=_ROWS, most=_MOST_ROWS)
+    return asked.answer_from_store(*_about_a_tool(_tool_question(asked, name), rows))
 
 
-def table(asked: Asked, name: str) -> Response:
+def answer_table(asked: Asked, name: str) -> Response:
     """Answer with a page of a table."""
-    run = asked.given.text("run")
-    limit = asked.given.number("limit", default=_PAGE_ROWS, most=_MOST_ROWS)
+    limit = asked.given.read_limited("limit", default=_PAGE_ROWS, most=_MOST_ROWS)
     question = _table_question(asked, name)._replace(limit=limit)
-    return asked.about_a_run(
-        ("table", question._replace(of=_key(question.of))),
-        lambda opened: answers.table(opened, question),
-        run=run,
-    )
+    return _answer_table(asked, answers.write_table, question, JSON)
 
 
-def frame(asked: Asked, name: str) -> Response:
+def answer_frame(asked: Asked, name: str) -> Response:
     """Answer with a table, or a part of it, in columns."""
-    run = asked.given.text("run")
-    limit = asked.given.number("limit", default=_FURTHEST, most=_FURTHEST)
+    limit = asked.given.read_limited("limit", default=_FURTHEST, most=_FURTHEST)
     question = _table_question(asked, name)._replace(limit=limit)
-    return asked.about_a_run(
-        ("frame", question._replace(of=_key(question.of))),
-        lambda opened: answers.frame(opened, question),
-        run=run,
-        media_type="application/octet-stream",
-    )
+    return _answer_table(asked, answers.write_frame, question, COLUMNS)
 
 
-def csv(asked: Asked, name: str) -> Response:
+def answer_csv(asked: Asked, name: str) -> Response:
     """Answer with a table as a CSV file."""
-    run = asked.given.text("run")
     question = _table_question(asked, name, is_paged=False)
-    response = asked.about_a_run(
-        ("csv", question._replace(of=_key(question.of))),
-        lambda opened: answers.csv(opened, question),
-        run=run,
-        media_type="text/csv; charset=utf-8",
+    response = _answer_table(
+        asked, answers.write_csv, question, "text/csv; charset=utf-8"
     )
-    told = f"{question.of.tool.name}-{question.table or 'table'}"
-    file = "".join(one if one.isascii() and one.isalnum() else "_" for one in told)
+    title = f"{question.of.tool.name}-{question.table or 'table'}"
+    file = "".join(c if c.isascii() and c.isalnum() else "_" for c in title)
     response.headers["Content-Disposition"] = f'attachment; filename="{file}.csv"'
     return response
 
 
-def difference(asked: Asked) -> Response:
+def answer_comparison(asked: Asked) -> Response:
     """Answer with what changed from one run to another."""
     given, store = asked.given, asked.store
-    run, base, same_work = (
-        given.text("run"),
-        given.text("base"),
-        given.flag("same_work"),
-    )
-    given.end()
+    run, base = given.read_text("run"), given.read_text("base")
+    same_work = given.read_flag("same_work")
+    given.check_all_read()
     if base is None:
-        raise Refused(400, "bad_parameter", "base: names the run to compare with")
-    new, other = store.entry(run), store.entry(base)
+        raise bad_parameter("base: names the run to compare with")
+    new, other = store.find_entry(run), store.find_entry(base)
     if new.id == other.id:
-        message = f"base: {other.run.name} cannot be compared with itself"
-        raise Refused(400, "bad_parameter", message)
+        raise bad_parameter(f"base: {other.run.name} cannot be compared with itself")
     # One profile is open at a time: what is needed of this one is taken first.
-    measured = store.answer(new, ("measured",), answers.measured_run)
-    return asked.about_a_run(
+    measured = store.kept_answer(new, ("measured",), answers.write_measured_run)
+    return asked.answer_from_store(
         ("compare", new.id, new.version, same_work),
-        lambda opened: answers.compared(opened, measured, same_work=same_work),
+        lambda opened: answers.write_comparison(opened, measured, same_work=same_work),
         run=base,
     )
 
 
-def explain(asked: Asked) -> Response:
-    """Answer with whose time a stretch is."""
+def explain_interval(asked: Asked) -> Response:
+    """Answer with the owners of an interval's time."""
     given = asked.given
-    run, host, device = given.text("run"), given.text("host"), given.whole("device")
-    at, begin, end = (given.whole(f"{name}_ps") for name in ("at", "from", "to"))
+    host, device = given.read_text("host"), given.read_exact("device")
+    at, begin, end = (given.read_exact(f"{name}_ps") for name in ("at", "from", "to"))
     wanted: int | tuple[int, int]
     if at is not None and begin is None and end is None:
         wanted = at
     elif at is None and begin is not None and end is not None:
         wanted = (begin, end)
     else:
-        message = "give either at_ps, or both from_ps and to_ps"
-        raise Refused(400, "bad_parameter", message)
-    return asked.beside(
+        raise bad_parameter("give either at_ps, or both from_ps and to_ps")
+    return asked.answer_in_lane(
         ("explain", host, wanted, device),
-        lambda opened: answers.explained(opened, host, wanted, device=device),
-        run=run,
+        lambda opened: answers.write_explanation(opened, host, wanted, device=device),
         lane=Lane.SEARCHING,
     )
 
 
-def findings(asked: Asked) -> Response:
-    """Every finding."""
-    run, hosts = asked.given.text("run"), asked.given.texts("hosts")
-    return asked.about_a_run(
-        ("findings", hosts), lambda opened: answers.findings(opened, hosts), run=run
-    )
+def answer_findings(asked: Asked) -> Response:
+    """Answer with every finding."""
+    return _answer_about_hosts(asked, answers.write_findings)
 
 
-def report(asked: Asked) -> Response:
+def answer_report(asked: Asked) -> Response:
     """Answer with the report of a run."""
-    run, hosts = asked.given.text("run"), asked.given.texts("hosts")
-    form = asked.given.text("format") or answers.REPORT_FORMATS[0]
+    form = asked.given.read_text("format") or answers.REPORT_FORMATS[0]
     if form not in answers.REPORT_FORMATS:
         known = ", ".join(answers.REPORT_FORMATS)
-        raise Refused(400, "bad_parameter", f"format: is none of {known}")
-    return asked.about_a_run(
-        ("report", form, hosts),
-        lambda opened: answers.report(opened, hosts, form=form),
-        run=run,
+        raise bad_parameter(f"format: is none of {known}")
+    return _answer_about_hosts(
+        asked,
+        partial(answers.write_report, form=form),
+        form,
         media_type=JSON if form == "json" else "text/plain; charset=utf-8",
         stages=len(TOOLS) + 1,
     )
 
 
-def source(asked: Asked) -> Response:
+def answer_source(asked: Asked) -> Response:
     """Answer with the text of one of the program's files, or why it is not shown."""
     given, store = asked.given, asked.store
-    run, hosts, file = given.text("run"), given.texts("hosts"), given.text("file")
-    given.end()
-    entry = store.entry(run)
-    named = store.answer(
+    run, hosts, file = (
+        given.read_text("run"),
+        given.read_texts("hosts"),
+        given.read_text("file"),
+    )
+    given.check_all_read()
+    entry = store.find_entry(run)
+    named = store.kept_answer(
         entry,
         ("source", hosts),
-        lambda opened: answers.program_files(opened, hosts),
+        lambda opened: answers.write_program_files(opened, hosts),
     )
     if file is None or file not in msgspec.json.decode(named):
         raise Refused(404, "unknown_file", "file: no line of this name has a time")
     text = ProgramText(reason=_NO_TEXT)
     if asked.program is not None:
-        text = asked.program.text(file, recorded_unix_s=entry.run.unix_s)
+        text = asked.program.find_text(file, recorded_unix_s=entry.run.unix_s)
     return json_response({"schema": SCHEMA, "file": file, **msgspec.to_builtins(text)})
 
 
-def reload(asked: Asked) -> Response:
+def reload_runs(asked: Asked) -> Response:
     """Look at the log directory again, now."""
-    asked.given.end()
-    asked.store.forget()
-    tag = asked.store.listing(now=True).tag
+    asked.given.check_all_read()
+    asked.store.forget_everything()
+    tag = asked.store.current_listing(now=True).tag
     return json_response({"schema": SCHEMA, "runs": tag})
 
 
 ROUTES: Final = (
-    Route("/data/status", status),
-    Route("/data/runs", runs),
-    Route("/data/tools", tools),
-    Route("/data/profile", profile),
-    Route("/data/tool/<name>", tool),
-    Route("/data/table/<name>", table),
-    Route("/data/frame/<name>", frame),
-    Route("/data/csv/<name>", csv),
-    Route("/data/compare", difference),
-    Route("/data/explain", explain),
-    Route("/data/findings", findings),
-    Route("/data/report", report),
-    Route("/data/source", source),
-    Route("/data/reload", reload, changes=True),
+    Route("/data/status", answer_status),
+    Route("/data/runs", answer_runs),
+    Route("/data/tools", answer_tools),
+    Route("/data/profile", answer_profile),
+    Route("/data/tool/<name>", answer_tool),
+    Route("/data/table/<name>", answer_table),
+    Route("/data/frame/<name>", answer_frame),
+    Route("/data/csv/<name>", answer_csv),
+    Route("/data/compare", answer_comparison),
+    Route("/data/explain", explain_interval),
+    Route("/data/findings", answer_findings),
+    Route("/data/report", answer_report),
+    Route("/data/source", answer_source),
+    Route("/data/reload", reload_runs, changes=True),
     *capturing.ROUTES,
     *timeline.ROUTES,
 )
@@ -350,45 +344,52 @@ class App:
     ) -> Iterable[bytes]:
         """Answer one request; see PEP 3333."""
         request = Request(environ)
-        response = self._answered(request)
-        if self._packed:
-            _pack(request, response)
-        security.protect(response.headers)
+        response = self._answer_request(request)
+        content = response.get_data() if self._packed else b""
+        if (
+            len(content) >= _WORTH_PACKING
+            and response.status_code == 200
+            and request.accept_encodings.quality("gzip")
+        ):
+            response.set_data(gzip.compress(content, compresslevel=1, mtime=0))
+            response.headers["Content-Encoding"] = "gzip"
+            response.headers.add("Vary", "Accept-Encoding")
+        security.add_headers(response.headers)
         # The server that sends the answer adds the date.
         response.headers.remove("Date")
         response.headers.setdefault("Cache-Control", "no-store")
         return response(environ, start_response)
 
-    def _answered(self, request: Request) -> Response:
+    def _answer_request(self, request: Request) -> Response:
         try:
-            return self._dispatched(request)
-        except StepscopeError as error:
-            return _refusal(error)
-        except HTTPException as error:
-            return _no_route(error)
+            return self._dispatch_request(request)
+        except (StepscopeError, HTTPException) as error:
+            return _error_response(error)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
             # The client gets nothing of the error but its number.
             number = secrets.token_hex(4)
             _LOG.exception("defect %s at %s", number, ascii(request.path))
-            return _error(
+            return _json_error(
                 500,
                 "defect",
                 f"this is a defect of stepscope, number {number} in the server's log",
                 id=number,
             )
 
-    def _dispatched(self, request: Request) -> Response:
+    def _dispatch_request(self, request: Request) -> Response:
         if self._policy is not None:
-            early = security.admit(self._policy, request)
+            early = security.admit_request(self._policy, request)
             if early is not None:
                 return early
         if len(request.query_string) > _LONGEST_QUERY:
             raise Refused(414, "too_large", "the address is too long")
         if (request.content_length or 0) > _LONGEST_BODY:
             raise Refused(413, "too_large", "no request needs so large a body")
-        file = self._file(request)
-        if file is not None:
-            return file
+        if request.method in ("GET", "HEAD"):
+            path = request.path.removeprefix("/")
+            file = pages.answer_file(self._files, path, request)
+            if file is not None:
+                return file
         route, names = _MAP.bind_to_environ(request.environ).match()
         if route.changes:
             security.check_change(request)
@@ -406,10 +407,34 @@ class App:
         answer: Response = route.answer(asked, **names)
         return answer
 
-    def _file(self, request: Request) -> Response | None:
-        if request.method not in ("GET", "HEAD"):
-            return None
-        return pages.answer(self._files, request.path.removeprefix("/"), request)
+
+def _answer_about_hosts(
+    asked: Asked,
+    compute: Callable[[Opened, tuple[str, ...]], bytes],
+    *choices: str,
+    media_type: str = JSON,
+    stages: int = 1,
+) -> Response:
+    hosts = asked.given.read_texts("hosts")
+    return asked.answer_from_store(
+        (asked.request.path, *choices, hosts),
+        lambda opened: compute(opened, hosts),
+        media_type=media_type,
+        stages=stages,
+    )
+
+
+def _answer_table(
+    asked: Asked,
+    compute: Callable[[Opened, TableQuestion], bytes],
+    question: TableQuestion,
+    media_type: str,
+) -> Response:
+    return asked.answer_from_store(
+        (media_type, question._replace(of=_question_key(question.of))),
+        lambda opened: compute(opened, question),
+        media_type=media_type,
+    )
 
 
 def _tool_question(asked: Asked, name: str) -> ToolQuestion:
@@ -417,8 +442,8 @@ def _tool_question(asked: Asked, name: str) -> ToolQuestion:
         found = find_tool(name)
     except BadUsage as error:
         raise Refused(404, "unknown_tool", str(error)) from error
-    hosts = asked.given.texts("hosts")
-    given, default = asked.given.options(found), found.options()
+    hosts = asked.given.read_texts("hosts")
+    given, default = asked.given.read_options(found), found.options()
     options = {key: it for key, it in given.items() if it != getattr(default, key)}
     return ToolQuestion(found, hosts, options)
 
@@ -426,11 +451,13 @@ def _tool_question(asked: Asked, name: str) -> ToolQuestion:
 def _table_question(asked: Asked, name: str, *, is_paged: bool = True) -> TableQuestion:
     given = asked.given
     return TableQuestion(
-        table=given.text("table"),
-        sort=given.text("sort"),
-        descending=given.flag("descending"),
-        holding=given.text("q") or "",
-        offset=given.number("offset", default=0, most=_FURTHEST) if is_paged else 0,
+        table=given.read_text("table"),
+        sort=given.read_text("sort"),
+        descending=given.read_flag("descending"),
+        holding=given.read_text("q") or "",
+        offset=given.read_limited("offset", default=0, most=_FURTHEST)
+        if is_paged
+        else 0,
         of=_tool_question(asked, name),
     )
 
@@ -438,23 +465,26 @@ def _table_question(asked: Asked, name: str, *, is_paged: bool = True) -> TableQ
 def _about_a_tool(
     question: ToolQuestion, rows: int
 ) -> tuple[Hashable, Callable[[Opened], bytes]]:
-    compute = partial(answers.tool, asked=question, rows=rows)
-    return ("tool", rows, _key(question)), compute
+    compute = partial(answers.write_tool, asked=question, rows=rows)
+    return ("tool", rows, _question_key(question)), compute
 
 
-def _key(question: ToolQuestion) -> Any:
-    """Return a value that identifies the question."""
+def _question_key(question: ToolQuestion) -> Any:
     return question.tool.name, question.hosts, repr(sorted(question.options.items()))
 
 
-def _told(entry: Entry) -> Plain:
+def _run_record(entry: Entry) -> Plain:
+    names = [path.name for host in entry.run.hosts for path in host.paths]
+    kind = "Kineto" if all(".json" in name for name in names) else "XSpace"
+    if all(".sqlite" in name for name in names):
+        kind = "Nsight Systems"
     return {
         "id": entry.id,
         "name": entry.run.name,
         "recorded_unix_ms": int(entry.run.unix_s * _SECONDS_TO_MS),
         "hosts": [host.host for host in entry.run.hosts],
         "bytes": entry.size_bytes,
-        "format": _format(entry),
+        "format": kind,
         "frameworks": plain(entry.frameworks),
         "state": entry.state,
         "reason": entry.reason,
@@ -462,60 +492,35 @@ def _told(entry: Entry) -> Plain:
     }
 
 
-def _format(entry: Entry) -> str:
-    """Name the format of a run by its files' names."""
-    names = [path.name for host in entry.run.hosts for path in host.paths]
-    if all(".sqlite" in name for name in names):
-        return "Nsight Systems"
-    return "Kineto" if all(".json" in name for name in names) else "XSpace"
-
-
-def _described(tool: Tool) -> Plain:
-    return {
-        "name": tool.name,
-        "aliases": list(tool.aliases),
-        "title": tool.title,
-        "options": [
-            {
-                "name": field.name,
-                "type": _type_name(field.type),
-                "default": plain(field.default),
-            }
-            for field in msgspec.structs.fields(tool.options)
-            if field.name not in HIDDEN_OPTIONS
-        ],
-    }
-
-
-def _type_name(declared: object) -> str:
+def _json_type_name(declared: object) -> str:
     """Return the JSON type of an option; null is allowed where it is the default."""
     schema = msgspec.json.schema(declared)
     kinds = [one.get("type") for one in schema.get("anyOf", [schema])]
     return next(str(kind) for kind in kinds if kind != "null")
 
 
-def _refusal(error: StepscopeError) -> Response:
-    if isinstance(error, Refused):
-        response = _error(error.status, error.code, str(error))
-        if error.retry_after_s is not None:
-            response.headers["Retry-After"] = str(error.retry_after_s)
-        return response
-    if isinstance(error, BadUsage):
-        return _error(400, "bad_parameter", str(error))
-    return _error(422, "unreadable", str(error))
+def _error_response(error: StepscopeError | HTTPException) -> Response:
+    match error:
+        case Refused():
+            response = _json_error(error.status, error.code, str(error))
+            if error.retry_after_s is not None:
+                response.headers["Retry-After"] = str(error.retry_after_s)
+        case BadUsage():
+            response = _json_error(400, "bad_parameter", str(error))
+        case StepscopeError():
+            response = _json_error(422, "unreadable", str(error))
+        case MethodNotAllowed():
+            response = _json_error(405, "bad_method", "this address has no such method")
+            response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+        case NotFound():
+            response = _json_error(404, "not_found", "there is nothing at this address")
+        case _:
+            code = error.code or 400
+            response = _json_error(code, "bad_parameter", "the request is broken")
+    return response
 
 
-def _no_route(error: HTTPException) -> Response:
-    if isinstance(error, MethodNotAllowed):
-        response = _error(405, "bad_method", "this address has no such method")
-        response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
-        return response
-    if isinstance(error, NotFound):
-        return _error(404, "not_found", "there is nothing at this address")
-    return _error(error.code or 400, "bad_parameter", "the request is broken")
-
-
-def _error(status_code: int, code: str, message: str, **more: str) -> Response:
+def _json_error(status_code: int, code: str, message: str, **more: str) -> Response:
     # Paths in a message may hold bytes that are not text.
     text = message.encode("utf-8", "backslashreplace").decode()
     told: Plain = {"error": {"code": code, "message": text, **more}}
@@ -523,19 +528,6 @@ def _error(status_code: int, code: str, message: str, **more: str) -> Response:
     response.status_code = status_code
     response.headers["Cache-Control"] = "no-store"
     return response
-
-
-def _pack(request: Request, response: Response) -> None:
-    content = response.get_data()
-    if (
-        response.status_code != 200
-        or len(content) < _WORTH_PACKING
-        or not request.accept_encodings.quality("gzip")
-    ):
-        return
-    response.set_data(gzip.compress(content, compresslevel=1, mtime=0))
-    response.headers["Content-Encoding"] = "gzip"
-    response.headers.add("Vary", "Accept-Encoding")
 
 
 #: Questions of the pages after the first one: the slow ones first, then in the order of

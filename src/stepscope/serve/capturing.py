@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.serve.errors import Refused
-from stepscope.serve.parameters import Asked, Route, json_response
+from stepscope.serve.parameters import Asked, Route, bad_parameter, json_response
 from stepscope.serve.recorder import Wanted
 
 if TYPE_CHECKING:
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from stepscope.report.plain import Plain
 
 
-def state(asked: Asked) -> Response:
+def answer_captures(asked: Asked) -> Response:
     """Answer with what may be recorded, and how far a recording is."""
-    asked.given.end()
+    asked.given.check_all_read()
     found = asked.captures
     none: Plain = {"addresses": [], "job": None}
-    return json_response(none if found is None else found.told())
+    return json_response(none if found is None else found.progress_record())
 
 
-def begin(asked: Asked) -> Response:
+def begin_capture(asked: Asked) -> Response:
     """Begin a recording of programs that the server was started with."""
     given = asked.given
     numbers = {
-        name: given.whole(name)
+        name: given.read_exact(name)
         for name in Wanted.__struct_fields__
         if name != "addresses"
     }
     said = {name: value for name, value in numbers.items() if value is not None}
-    addresses = given.texts("address")
-    given.end()
+    addresses = given.read_texts("address")
+    given.check_all_read()
     if asked.captures is None:
         raise Refused(
             403,
@@ -44,14 +44,14 @@ def begin(asked: Asked) -> Response:
     try:
         wanted = msgspec.convert({"addresses": addresses, **said}, Wanted)
     except msgspec.ValidationError as error:
-        raise Refused(400, "bad_parameter", str(error)) from error
-    asked.captures.begin(wanted)
-    response = json_response(asked.captures.told())
+        raise bad_parameter(str(error)) from error
+    asked.captures.begin_recording(wanted)
+    response = json_response(asked.captures.progress_record())
     response.status_code = 202
     return response
 
 
 ROUTES: Final = (
-    Route("/data/captures", state),
-    Route("/data/capture", begin, changes=True),
+    Route("/data/captures", answer_captures),
+    Route("/data/capture", begin_capture, changes=True),
 )

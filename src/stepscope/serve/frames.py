@@ -97,30 +97,12 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
 
 
-def encode(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
+def encode_frame(frame: pl.DataFrame, meta: Mapping[str, object]) -> bytes:
     """Write a flat table as a frame; `meta` becomes a part of its header.
 
     Raises:
         TypeError: A column has a type that frames lack; flat tables have none.
     """
-    names = _names(frame)
-    columns = [_encoded(series, names) for series in frame]
-    # Offsets depend on the header's length, and it on their digits: reserve the room.
-    reserved = _described(columns, start=2**40)
-    room = len(_header(reserved, frame, names, meta))
-    start = _aligned(_LENGTH.size + room)
-    header = _header(_described(columns, start=start), frame, names, meta)
-    parts = [_LENGTH.pack(start - _LENGTH.size), header.ljust(start - _LENGTH.size)]
-    for _, _, values, nulls in columns:
-        parts.append(_padded(values))
-        parts.append(b"" if nulls is None else _padded(nulls))
-    return b"".join(parts)
-
-
-_Encoded = tuple[str, str, bytes, bytes | None]
-
-
-def _names(frame: pl.DataFrame) -> pl.Series:
     texts = [
         series.dtype.categories
         if isinstance(series.dtype, pl.Enum)
@@ -128,29 +110,47 @@ def _names(frame: pl.DataFrame) -> pl.Series:
         for series in frame
         if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
     ]
-    if not texts:
-        return pl.Series("names", [], pl.String)
-    return pl.concat([one.alias("names") for one in texts]).unique(maintain_order=True)
+    no_name = pl.Series("names", [], pl.String)
+    names = pl.concat([no_name, *(one.alias("names") for one in texts)])
+    names = names.unique(maintain_order=True)
+    columns = [_encode_column(series, names) for series in frame]
+    # Offsets depend on the header's length, and it on their digits: reserve the room.
+    reserved = _described_columns(columns, start=2**40)
+    room = len(_header_bytes(reserved, frame, names, meta))
+    start = _aligned_size(_LENGTH.size + room)
+    header = _header_bytes(_described_columns(columns, start=start), frame, names, meta)
+    parts = [_LENGTH.pack(start - _LENGTH.size), header.ljust(start - _LENGTH.size)]
+    for _, _, values, nulls in columns:
+        parts.append(_padded_bytes(values))
+        parts.append(b"" if nulls is None else _padded_bytes(nulls))
+    return b"".join(parts)
 
 
-def _encoded(series: pl.Series, names: pl.Series) -> _Encoded:
+_Encoded = tuple[str, str, bytes, bytes | None]
+
+
+def _encode_column(series: pl.Series, names: pl.Series) -> _Encoded:
     """Return (name, type, values, nulls or None)."""
-    kind, values = _values(series, names)
+    kind, values = _column_values(series, names)
     nulls = None
     if series.null_count():
         nulls = series.is_null().to_numpy().astype(np.uint8).tobytes()
     return series.name, kind, values, nulls
 
 
-def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
+def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         if isinstance(series.dtype, pl.Enum):
             # Only the texts that it may have are looked up, not those of each row.
-            ids = _ids(series.dtype.categories, names)
-            return _TEXT, _little(ids.gather(series.to_physical()), "u4", filling=0)
-        return _TEXT, _little(_ids(series.cast(pl.String), names), "u4", filling=0)
+            ids = _name_ids(series.dtype.categories, names)
+            return _TEXT, _little_endian_bytes(
+                ids.gather(series.to_physical()), "u4", filling=0
+            )
+        return _TEXT, _little_endian_bytes(
+            _name_ids(series.cast(pl.String), names), "u4", filling=0
+        )
     if series.dtype == pl.Boolean:
-        return _BOOLEAN, _little(series, "u1", filling=False)
+        return _BOOLEAN, _little_endian_bytes(series, "u1", filling=False)
     if series.dtype == pl.UInt64:
         # Raises where a number does not fit: none of a result's does.
         series = series.cast(pl.Int64)
@@ -159,36 +159,37 @@ def _values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
         message = f"{series.name}: a frame has no column of type {series.dtype}"
         raise TypeError(message)
     filling = float("nan") if series.dtype.is_float() else 0
-    return kind, _little(series, kind, filling=filling)
+    return kind, _little_endian_bytes(series, kind, filling=filling)
 
 
-def _ids(texts: pl.Series, names: pl.Series) -> pl.Series:
+def _name_ids(texts: pl.Series, names: pl.Series) -> pl.Series:
     """Return the place of each text among the names."""
     ids = pl.DataFrame({"name": names, "id": np.arange(len(names), dtype=np.uint32)})
     told = pl.DataFrame({"name": texts})
     return told.join(ids, on="name", how="left", maintain_order="left")["id"]
 
 
-def _little(series: pl.Series, kind: str, *, filling: float) -> bytes:
+def _little_endian_bytes(series: pl.Series, kind: str, *, filling: float) -> bytes:
     known = series.fill_null(filling) if series.null_count() else series
     return known.to_numpy().astype(f"<{kind}").tobytes()
 
 
-def _described(columns: list[_Encoded], *, start: int) -> list[_Described]:
+def _described_columns(columns: list[_Encoded], *, start: int) -> list[_Described]:
     described = []
     at = start
     for name, kind, values, nulls in columns:
         begin = at
-        at += _aligned(len(values))
+        at += _aligned_size(len(values))
         place = None
         if nulls is not None:
             place = _Place(offset=at, bytes=len(nulls))
-            at += _aligned(len(nulls))
+            at += _aligned_size(len(nulls))
+        ending = name.rsplit("_", 1)[-1].rsplit(".", 1)[-1]
         described.append(
             _Described(
                 name=name,
                 type=kind,
-                unit=_unit(name),
+                unit=ending if "_" in name and ending in _UNITS else None,
                 offset=begin,
                 bytes=len(values),
                 nulls=place,
@@ -197,7 +198,7 @@ def _described(columns: list[_Encoded], *, start: int) -> list[_Described]:
     return described
 
 
-def _header(
+def _header_bytes(
     columns: list[_Described],
     frame: pl.DataFrame,
     names: pl.Series,
@@ -214,59 +215,56 @@ def _header(
     )
 
 
-def _unit(name: str) -> str | None:
-    ending = name.rsplit("_", 1)[-1].rsplit(".", 1)[-1]
-    return ending if "_" in name and ending in _UNITS else None
+def _padded_bytes(content: bytes) -> bytes:
+    return content.ljust(_aligned_size(len(content)), b"\0")
 
 
-def _padded(content: bytes) -> bytes:
-    return content.ljust(_aligned(len(content)), b"\0")
-
-
-def _aligned(size: int) -> int:
+def _aligned_size(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def decode(data: bytes) -> Frame:
+def decode_frame(data: bytes) -> Frame:
     """Read a frame; every length is checked before it is used.
 
     Raises:
         Malformed: A length or a type is impossible; the message names the byte.
     """
     if len(data) < _LENGTH.size:
-        raise _broken(0, "the frame is shorter than the length of its header")
+        raise _broken_frame(0, "the frame is shorter than the length of its header")
     (room,) = _LENGTH.unpack_from(data)
     if room > len(data) - _LENGTH.size:
-        raise _broken(0, "the header is longer than the frame")
+        raise _broken_frame(0, "the header is longer than the frame")
     try:
         header = msgspec.json.decode(
             data[_LENGTH.size : _LENGTH.size + room], type=_Header
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _broken(_LENGTH.size, f"the header is unreadable ({error})") from error
+        raise _broken_frame(
+            _LENGTH.size, f"the header is unreadable ({error})"
+        ) from error
     if header.schema != _SCHEMA:
-        raise _broken(_LENGTH.size, f"schema {header.schema} is unknown")
+        raise _broken_frame(_LENGTH.size, f"schema {header.schema} is unknown")
     return Frame(
         meta=header.meta,
         length=header.length,
         names=tuple(header.names),
-        columns=tuple(_column(data, header, one) for one in header.columns),
+        columns=tuple(_read_column(data, header, one) for one in header.columns),
     )
 
 
-def _column(data: bytes, header: _Header, column: _Described) -> Column:
+def _read_column(data: bytes, header: _Header, column: _Described) -> Column:
     kind = _BYTES.get(column.type, column.type)
     if kind not in {*_NUMBERS.values()}:
-        raise _broken(_LENGTH.size, f"type {column.type!r} is unknown")
+        raise _broken_frame(_LENGTH.size, f"type {column.type!r} is unknown")
     place = _Place(offset=column.offset, bytes=column.bytes)
-    values = _array(data, place, kind, header.length)
+    values = _read_array(data, place, kind, header.length)
     nulls = None
     if column.nulls is not None:
-        nulls = _array(data, column.nulls, "u1", header.length).astype(np.bool_)
+        nulls = _read_array(data, column.nulls, "u1", header.length).astype(np.bool_)
     if column.type == _TEXT:
         ids = values if nulls is None else values[~nulls]
         if len(ids) and ids.max() >= len(header.names):
-            raise _broken(column.offset, "an id has no name")
+            raise _broken_frame(column.offset, "an id has no name")
     return Column(
         name=column.name,
         type=column.type,
@@ -276,14 +274,14 @@ def _column(data: bytes, header: _Header, column: _Described) -> Column:
     )
 
 
-def _array(data: bytes, place: _Place, kind: str, length: int) -> NDArray[Any]:
+def _read_array(data: bytes, place: _Place, kind: str, length: int) -> NDArray[Any]:
     dtype = np.dtype(f"<{kind}")
     if length < 0 or place.bytes != length * dtype.itemsize:
-        raise _broken(place.offset, "a column is not as long as the frame")
+        raise _broken_frame(place.offset, "a column is not as long as the frame")
     if place.offset < 0 or place.offset + place.bytes > len(data):
-        raise _broken(place.offset, "a column runs beyond the frame")
+        raise _broken_frame(place.offset, "a column runs beyond the frame")
     return np.frombuffer(data, dtype, length, place.offset)
 
 
-def _broken(offset: int, what: str) -> Malformed:
+def _broken_frame(offset: int, what: str) -> Malformed:
     return Malformed.at_offset("frame", offset, what, _ASK_AGAIN)

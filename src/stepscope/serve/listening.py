@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import msgspec
 
 from stepscope.errors import BadUsage
-from stepscope.serve.answering import Answer, answered
+from stepscope.serve.answering import Answer, answer_request
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -177,14 +177,33 @@ class Server:
         self._stopped.clear()
         try:
             while not self._stopping:
-                self._turn(poll_interval)
+                ready = self._selector.select(poll_interval)
+                accepting = False
+                # Existing connections are served before new ones are accepted.
+                for key, _ in ready:
+                    if key.fileobj is self._listener:
+                        accepting = True
+                    elif key.fileobj is self._woken:
+                        self._woken.recv(_PIECE)
+                    elif isinstance(key.data, _Connection):
+                        self._advance_connection(key.data)
+                while self._answers:
+                    connection, answer = self._answers.popleft()
+                    self._unanswered -= 1
+                    self._send_answer(connection, answer)
+                if accepting:
+                    self._accept_connections()
+                now_s = time.monotonic()
+                for waiting in list(self._connections):
+                    if waiting.state != "waits" and now_s > waiting.until_s:
+                        self._close_connection(waiting)
         finally:
             self._stopped.set()
 
     def shutdown(self) -> None:
         """End `serve_forever`, which runs in another thread."""
         self._stopping = True
-        self._wake()
+        self._wake_server()
         self._stopped.wait()
 
     def server_close(self) -> None:
@@ -193,46 +212,27 @@ class Server:
             self._requests.put(None)
         self._threads.clear()
         for connection in list(self._connections):
-            self._close(connection)
+            self._close_connection(connection)
         self._selector.close()
         for sock in (self._listener, self._woken, self._waker):
             sock.close()
 
-    def _turn(self, wait_s: float) -> None:
-        ready = self._selector.select(wait_s)
-        accepting = False
-        # Existing connections are served before new ones are accepted.
-        for key, _ in ready:
-            if key.fileobj is self._listener:
-                accepting = True
-            elif key.fileobj is self._woken:
-                self._woken.recv(_PIECE)
-            elif isinstance(key.data, _Connection):
-                self._go_on(key.data)
-        while self._answers:
-            connection, answer = self._answers.popleft()
-            self._unanswered -= 1
-            self._send(connection, answer)
-        if accepting:
-            self._accept()
-        self._end_late()
-
-    def _go_on(self, connection: _Connection) -> None:
+    def _advance_connection(self, connection: _Connection) -> None:
         """Read or write what is possible now, as the connection's state requires."""
         try:
             if connection.state == "takes":
-                self._write(connection)
+                self._write_pieces(connection)
                 return
             data = connection.socket.recv(_PIECE)
         except BlockingIOError:
             return
         except OSError:
-            self._close(connection)
+            self._close_connection(connection)
             return
         connection.received += data
         is_too_long = len(connection.received) > self.limits.request_bytes
         if not data or (connection.state == "leaves" and is_too_long):
-            self._close(connection)
+            self._close_connection(connection)
         elif connection.state != "leaves":
             self._read_on(connection, len(data))
 
@@ -246,13 +246,13 @@ class Server:
         end = _HEAD_END.search(received, max(0, len(received) - new - 2))
         if end is not None or len(received) > self.limits.request_bytes:
             connection.head_bytes = len(received) if end is None else end.end()
-            self._dispatch(connection)
+            self._dispatch_request(connection)
 
-    def _dispatch(self, connection: _Connection) -> None:
+    def _dispatch_request(self, connection: _Connection) -> None:
         """Give a complete request to a thread, or refuse it where too many wait."""
         self._selector.unregister(connection.socket)
         if self._unanswered >= self.limits.threads + self.limits.waiting:
-            self._send(connection, Answer([_FULL], stays=False))
+            self._send_answer(connection, Answer([_FULL], stays=False))
             return
         connection.state = "waits"
         self._unanswered += 1
@@ -270,13 +270,13 @@ class Server:
             received = bytes(connection.received)
             # This server has everything that the handler needs of one.
             server: Any = self
-            answer = answered(received, connection.address, server)
+            answer = answer_request(received, connection.address, server)
             self._answers.append((connection, answer))
             # Do not keep the request while waiting for the next one.
             del connection, received, answer
-            self._wake()
+            self._wake_server()
 
-    def _wake(self) -> None:
+    def _wake_server(self) -> None:
         try:
             self._waker.send(b".")
         except BlockingIOError:
@@ -285,7 +285,7 @@ class Server:
         except OSError:
             _LOG.debug("an answer came after the end of the server")
 
-    def _send(self, connection: _Connection, answer: Answer) -> None:
+    def _send_answer(self, connection: _Connection, answer: Answer) -> None:
         """Begin to send an answer."""
         connection.state = "takes"
         connection.until_s = time.monotonic() + self.limits.answer_s
@@ -295,14 +295,15 @@ class Server:
         del connection.received[:kept]
         connection.pieces.extend(map(memoryview, answer.pieces))
         self._selector.register(connection.socket, selectors.EVENT_WRITE, connection)
-        self._go_on(connection)
-        while connection.pieces and self._held_bytes() > self.limits.held_bytes:
-            self._close(self._longest("takes") or connection)
+        self._advance_connection(connection)
+        while (
+            connection.pieces
+            and sum(connection.held_bytes for connection in self._connections)
+            > self.limits.held_bytes
+        ):
+            self._close_connection(self._longest_waiting("takes") or connection)
 
-    def _held_bytes(self) -> int:
-        return sum(connection.held_bytes for connection in self._connections)
-
-    def _write(self, connection: _Connection) -> None:
+    def _write_pieces(self, connection: _Connection) -> None:
         pieces = connection.pieces
         while pieces:
             taken = connection.socket.send(pieces[0][:_PIECE])
@@ -310,7 +311,11 @@ class Server:
             if rest:
                 pieces.appendleft(rest)
         if connection.stays:
-            self._rest(connection)
+            connection.state = "rests"
+            connection.until_s = time.monotonic() + self.limits.rest_s
+            self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
+            if connection.received:
+                self._read_on(connection, len(connection.received))
             return
         # The client sees the end of the answer now, but may still be sending.
         connection.socket.shutdown(socket.SHUT_WR)
@@ -318,15 +323,7 @@ class Server:
         connection.until_s = time.monotonic() + _LEAVE_S
         self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
 
-    def _rest(self, connection: _Connection) -> None:
-        """Wait for the connection's next request, which may have come already."""
-        connection.state = "rests"
-        connection.until_s = time.monotonic() + self.limits.rest_s
-        self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
-        if connection.received:
-            self._read_on(connection, len(connection.received))
-
-    def _accept(self) -> None:
+    def _accept_connections(self) -> None:
         for _ in range(_ACCEPTED):
             if len(self._connections) >= self.limits.connections:
                 self._make_room()
@@ -349,26 +346,20 @@ class Server:
             self._connections.add(connection)
             self._selector.register(sock, selectors.EVENT_READ, connection)
             # Most requests arrive with the connection.
-            self._go_on(connection)
+            self._advance_connection(connection)
 
     def _make_room(self) -> None:
         """Close the connection whose client has kept the server waiting for longest."""
         orders = ("leaves", "rests", "asks", "takes")
-        late = next(filter(None, map(self._longest, orders)), None)
+        late = next(filter(None, map(self._longest_waiting, orders)), None)
         if late is not None:
-            self._close(late)
+            self._close_connection(late)
 
-    def _longest(self, state: str) -> _Connection | None:
+    def _longest_waiting(self, state: str) -> _Connection | None:
         waited = [one for one in self._connections if one.state == state]
         return min(waited, key=lambda one: one.until_s, default=None)
 
-    def _end_late(self) -> None:
-        now_s = time.monotonic()
-        for connection in list(self._connections):
-            if connection.state != "waits" and now_s > connection.until_s:
-                self._close(connection)
-
-    def _close(self, connection: _Connection) -> None:
+    def _close_connection(self, connection: _Connection) -> None:
         if connection not in self._connections:
             return
         self._connections.remove(connection)
@@ -378,7 +369,7 @@ class Server:
         connection.socket.close()
 
 
-def listen(
+def make_server(
     host: str, port: int, app: WSGIApplication, *, limits: Limits | None = None
 ) -> Server:
     """Make a server that listens, and serves once its `serve_forever` is called.

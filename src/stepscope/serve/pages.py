@@ -62,18 +62,22 @@ def page_files(folder: Path = STATIC) -> dict[str, File]:
     Links in the folder are not followed.
     """
     files = {
-        path.relative_to(folder).as_posix(): _file(path)
+        path.relative_to(folder).as_posix(): _read_file(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink()
     }
     if _INDEX not in files:
-        files[_INDEX] = _unbuilt(folder)
-    files["plugin.js"] = _file(_HERE / "plugin.js")
+        page = Template((_HERE / "unbuilt.html").read_text("utf-8"))
+        text = page.substitute(reason=escape(why_unbuilt(folder) or ""))
+        files[_INDEX] = _make_file(text.encode(), ".html", _ASK_FIRST)
+    files["plugin.js"] = _read_file(_HERE / "plugin.js")
     files[""] = files[_INDEX]
     return files
 
 
-def answer(files: Mapping[str, File], path: str, request: Request) -> Response | None:
+def answer_file(
+    files: Mapping[str, File], path: str, request: Request
+) -> Response | None:
     """Answer with the file of an address; None where there is none."""
     file = files.get(path)
     if file is None:
@@ -85,18 +89,12 @@ def answer(files: Mapping[str, File], path: str, request: Request) -> Response |
     return response
 
 
-def _file(path: Path) -> File:
+def _read_file(path: Path) -> File:
     caching = _FOREVER if _HASHED.search(path.name) else _ASK_FIRST
-    return _made(path.read_bytes(), path.suffix, caching)
+    return _make_file(path.read_bytes(), path.suffix, caching)
 
 
-def _unbuilt(folder: Path) -> File:
-    reason = why_unbuilt(folder) or ""
-    page = Template((_HERE / "unbuilt.html").read_text("utf-8"))
-    return _made(page.substitute(reason=escape(reason)).encode(), ".html", _ASK_FIRST)
-
-
-def _made(content: bytes, suffix: str, caching: str) -> File:
+def _make_file(content: bytes, suffix: str, caching: str) -> File:
     kind = _TYPES.get(suffix) or mimetypes.guess_type(f"a{suffix}", strict=True)[0]
     kind = kind or "application/octet-stream"
     if kind.startswith("text/"):

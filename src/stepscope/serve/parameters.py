@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 from stepscope.serve.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from werkzeug.datastructures import MultiDict
     from werkzeug.wrappers import Request
@@ -43,118 +43,109 @@ class Parameters:
     def __init__(self, given: MultiDict[str, str]) -> None:
         self._given = {name: given.getlist(name) for name in given}
         if sum(map(len, self._given.values())) > _MOST:
-            raise _bad(f"there are more than {_MOST} parameters")
+            raise bad_parameter(f"there are more than {_MOST} parameters")
         for name, values in self._given.items():
             if len(name) > _LONGEST or any(len(one) > _LONGEST for one in values):
-                raise _bad(f"{name[:32]!r}: is longer than {_LONGEST} characters")
+                raise bad_parameter(
+                    f"{name[:32]!r}: is longer than {_LONGEST} characters"
+                )
 
-    def text(self, name: str) -> str | None:
+    def read_text(self, name: str) -> str | None:
         """Read one text; None where it is not given."""
         values = self._given.pop(name, [])
         if len(values) > 1:
-            raise _bad(f"{name}: is given more than once")
+            raise bad_parameter(f"{name}: is given more than once")
         return values[0] if values else None
 
-    def texts(self, name: str) -> tuple[str, ...]:
+    def read_texts(self, name: str) -> tuple[str, ...]:
         """Read all texts of a name: sorted, each once."""
         return tuple(sorted(set(self._given.pop(name, []))))
 
-    def number(self, name: str, *, default: int, most: int) -> int:
+    def read_limited(self, name: str, *, default: int, most: int) -> int:
         """Read a whole number, limited to 0 to `most`."""
-        return min(max(self._converted(name, int, default), 0), most)
+        return min(max(self._read_converted(name, int, default), 0), most)
 
-    def integer(self, name: str, default: int | None = None) -> int:
+    def read_integer(self, name: str, default: int | None = None) -> int:
         """Read a whole number, which may be negative; required without a default.
 
         Numbers beyond every time of a trace are brought to the last one.
         """
-        return _near(self._converted(name, int, _needed(self._given, name, default)))
+        if name not in self._given and default is None:
+            raise bad_parameter(f"{name}: is missing")
+        return _limited_time(self._read_converted(name, int, default or 0))
 
-    def integers(self, name: str) -> tuple[int, ...]:
+    def read_integers(self, name: str) -> tuple[int, ...]:
         """Read all whole numbers of a name, in the order in which they are given."""
         given = self._given.pop(name, [])
-        return tuple(_near(_read(name, one, int)) for one in given)
+        return tuple(_limited_time(_convert_text(name, one, int)) for one in given)
 
-    def flag(self, name: str) -> bool:
+    def read_flag(self, name: str) -> bool:
         """Read yes (`true`, `1`) or no (`false`, `0`); no where it is not given."""
-        return self._converted(name, bool, default=False)
+        return self._read_converted(name, bool, default=False)
 
-    def whole(self, name: str) -> int | None:
+    def read_exact(self, name: str) -> int | None:
         """Read a whole number from 0 on, up to what is exact in JSON; None for none."""
         if name not in self._given:
             return None
-        found = self._converted(name, int, default=0)
+        found = self._read_converted(name, int, default=0)
         if not 0 <= found <= _EXACT:
-            raise _bad(f"{name}: is not between 0 and {_EXACT}")
+            raise bad_parameter(f"{name}: is not between 0 and {_EXACT}")
         return found
 
-    def options(self, tool: Tool) -> dict[str, object]:
+    def read_options(self, tool: Tool) -> dict[str, object]:
         """Read the tool's own options, as it declares them."""
         told: dict[str, object] = {}
         for field in msgspec.structs.fields(tool.options):
             if field.name in self._given and field.name not in HIDDEN_OPTIONS:
                 values = self._given.pop(field.name)
+                kinds = (field.type, *get_args(field.type))
                 # A list is given by repeating its name.
-                told[field.name] = (
-                    values
-                    if _takes_several(field.type)
-                    else self._alone(field.name, values)
-                )
+                takes_several = any(get_origin(kind) is tuple for kind in kinds)
+                if len(values) > 1 and not takes_several:
+                    raise bad_parameter(f"{field.name}: is given more than once")
+                told[field.name] = values if takes_several else values[0]
         try:
             chosen = msgspec.convert(told, tool.options, strict=False)
         except msgspec.ValidationError as error:
-            raise _bad(f"{tool.name}: {error}") from error
+            raise bad_parameter(f"{tool.name}: {error}") from error
         return {name: getattr(chosen, name) for name in told}
 
-    def end(self) -> None:
+    def check_all_read(self) -> None:
         """Check that every given parameter was read.
 
         Raises:
             Refused: A parameter was not read: there is none of that name.
         """
         if self._given:
-            raise _bad(f"there is no parameter {next(iter(self._given))!r} here")
+            raise bad_parameter(
+                f"there is no parameter {next(iter(self._given))!r} here"
+            )
 
-    def _converted(self, name: str, kind: type[Value], default: Value) -> Value:
-        text = self.text(name)
-        return default if text is None else _read(name, text, kind)
-
-    def _alone(self, name: str, values: list[str]) -> str:
-        if len(values) > 1:
-            raise _bad(f"{name}: is given more than once")
-        return values[0]
+    def _read_converted(self, name: str, kind: type[Value], default: Value) -> Value:
+        text = self.read_text(name)
+        return default if text is None else _convert_text(name, text, kind)
 
 
-def _read(name: str, text: str, kind: type[Value]) -> Value:
+def _convert_text(name: str, text: str, kind: type[Value]) -> Value:
     try:
         return msgspec.convert(text, kind, strict=False)
     except msgspec.ValidationError as error:
         wanted = "a whole number" if kind is int else "true or false"
-        raise _bad(f"{name}: is not {wanted}") from error
+        raise bad_parameter(f"{name}: is not {wanted}") from error
 
 
-def _needed(given: Mapping[str, object], name: str, default: int | None) -> int:
-    if name not in given and default is None:
-        raise _bad(f"{name}: is missing")
-    return default or 0
-
-
-def _near(number: int) -> int:
+def _limited_time(number: int) -> int:
     return min(max(number, -FARTHEST), FARTHEST)
 
 
-def _takes_several(annotation: object) -> bool:
-    """Return whether an option is a list, or a list or None."""
-    return any(
-        get_origin(part) is tuple for part in (annotation, *get_args(annotation))
-    )
-
-
-def _bad(message: str) -> Refused:
+def bad_parameter(message: str) -> Refused:
+    """Return the error of a request whose parameters make no sense."""
     return Refused(400, "bad_parameter", message)
 
 
 JSON: Final = "application/json"
+#: A frame: see `frames`.
+COLUMNS: Final = "application/octet-stream"
 #: A year: what is named by its version never changes.
 _FOR_GOOD: Final = "private, max-age=31536000, immutable"
 _ASK_AGAIN: Final = "private, no-cache"
@@ -182,58 +173,70 @@ class Asked(NamedTuple):
     captures: Capturing | None = None
     program: ProgramFiles | None = None
 
-    def about_a_run(
+    def answer_from_store(
         self,
         question: Hashable,
         compute: Callable[[Opened], bytes],
         *,
-        run: str | None,
+        run: str | None = None,
         media_type: str = JSON,
         stages: int = 1,
     ) -> Response:
-        """Answer from the store, once every parameter has been read."""
-        self.given.end()
-        entry = self.store.entry(run)
+        """Answer from the store, once every parameter has been read.
 
-        def answer() -> bytes:
-            content = self.store.answer(entry, question, compute, stages=stages)
+        Args:
+            question: Everything that the answer depends on, next to the run.
+            compute: Computes an answer that is not kept.
+            run: Id of the run; None for that of the parameter.
+            media_type: Media type of the answer.
+            stages: Number of stages that `compute` announces.
+        """
+        run_id = self.given.read_text("run") if run is None else run
+        self.given.check_all_read()
+        entry = self.store.find_entry(run_id)
+
+        def stored_answer() -> bytes:
+            content = self.store.kept_answer(entry, question, compute, stages=stages)
             self.store.work_ahead(entry, self.ahead)
             return content
 
-        return self._tagged(entry, question, answer, media_type=media_type)
+        return self._tagged_response(
+            entry, question, stored_answer, media_type=media_type
+        )
 
-    def beside(
+    def answer_in_lane(
         self,
         question: Hashable,
         compute: Callable[[Opened], bytes],
         *,
-        run: str | None,
+        run: str | None = None,
         lane: Lane,
         media_type: str = JSON,
     ) -> Response:
-        """Answer beside what the store computes, once the parameters have been read.
+        """Answer while the store computes, once the parameters have been read.
 
         The client may keep an answer for good if it names the version that it asks
-        about: see `version_of`.
+        about: see `answer_version`.
         """
-        version = self.given.text("version")
-        self.given.end()
-        entry = self.store.entry(run)
-        response = self._tagged(
+        version = self.given.read_text("version")
+        run_id = self.given.read_text("run") if run is None else run
+        self.given.check_all_read()
+        entry = self.store.find_entry(run_id)
+        response = self._tagged_response(
             entry,
             question,
             lambda: self.store.look_up(entry, compute, lane=lane),
             media_type=media_type,
         )
-        if version == self.version_of(entry):
+        if version == self.answer_version(entry):
             response.headers["Cache-Control"] = _FOR_GOOD
         return response
 
-    def version_of(self, entry: Entry) -> str:
+    def answer_version(self, entry: Entry) -> str:
         """Return the version of a run's answers: of its files and of this program."""
-        return digest(f"{self.salt} {entry.version}")[:16]
+        return digest_text(f"{self.salt} {entry.version}")[:16]
 
-    def _tagged(
+    def _tagged_response(
         self,
         entry: Entry,
         question: Hashable,
@@ -241,7 +244,7 @@ class Asked(NamedTuple):
         *,
         media_type: str,
     ) -> Response:
-        tag = digest(repr((self.salt, entry.id, entry.version, question)))
+        tag = digest_text(repr((self.salt, entry.id, entry.version, question)))
         if self.request.if_none_match.contains(tag) and entry.state == "ready":
             response = Response(status=304)
         else:
@@ -264,6 +267,6 @@ def json_response(value: Plain) -> Response:
     return Response(msgspec.json.encode(value), content_type=JSON)
 
 
-def digest(text: str) -> str:
+def digest_text(text: str) -> str:
     """Return a short text that identifies another one."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -92,7 +92,7 @@ class Capturing:
         self._lock = threading.Lock()
         self._job: _Job | None = None
 
-    def begin(self, wanted: Wanted) -> None:
+    def begin_recording(self, wanted: Wanted) -> None:
         """Begin to record in the background.
 
         Raises:
@@ -114,10 +114,13 @@ class Capturing:
                 )
             job = self._job = _Job(wanted)
         threading.Thread(
-            target=self._work, args=(job,), name="stepscope-capturing", daemon=True
+            target=self._record_job,
+            args=(job,),
+            name="stepscope-capturing",
+            daemon=True,
         ).start()
 
-    def _work(self, job: _Job) -> None:
+    def _record_job(self, job: _Job) -> None:
         try:
             outcome = self._record(job.wanted, job.hosts.append)
             job.run = outcome.run if outcome.hosts else None
@@ -130,33 +133,31 @@ class Capturing:
             self._landed()
             job.is_over = True
 
-    def told(self) -> Plain:
+    def progress_record(self) -> Plain:
         """Return what may be recorded, and how far the last recording is."""
         job = self._job
         return {
             "addresses": list(self.addresses),
-            "job": None if job is None else _told(job),
+            "job": None
+            if job is None
+            else {
+                "state": "over" if job.is_over else "recording",
+                "addresses": list(job.wanted.addresses),
+                "duration_ms": job.wanted.duration_ms,
+                "delay_ms": job.wanted.delay_ms,
+                "elapsed_ms": int((time.monotonic() - job.begun_s) * _MS_PER_S),
+                "hosts": [
+                    {
+                        "address": one.address,
+                        "state": one.state,
+                        "text": one.text,
+                        "bytes": one.bytes,
+                        "attempts": one.attempts,
+                        "seconds": one.seconds,
+                    }
+                    for one in job.hosts
+                ],
+                "run": job.run,
+                "problem": job.problem,
+            },
         }
-
-
-def _told(job: _Job) -> Plain:
-    return {
-        "state": "over" if job.is_over else "recording",
-        "addresses": list(job.wanted.addresses),
-        "duration_ms": job.wanted.duration_ms,
-        "delay_ms": job.wanted.delay_ms,
-        "elapsed_ms": int((time.monotonic() - job.begun_s) * _MS_PER_S),
-        "hosts": [
-            {
-                "address": one.address,
-                "state": one.state,
-                "text": one.text,
-                "bytes": one.bytes,
-                "attempts": one.attempts,
-                "seconds": one.seconds,
-            }
-            for one in job.hosts
-        ],
-        "run": job.run,
-        "problem": job.problem,
-    }

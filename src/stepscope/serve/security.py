@@ -11,6 +11,7 @@ import hmac
 import ipaddress
 import secrets
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -74,7 +75,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def policy_for(host: str, port: int) -> Policy:
+def make_policy(host: str, port: int) -> Policy:
     """Return the rules of a server that listens at this host and port."""
     alone = is_loopback(host)
     names = set(_LOOPBACK)
@@ -91,7 +92,7 @@ def policy_for(host: str, port: int) -> Policy:
     )
 
 
-def admit(policy: Policy, request: Request) -> Response | None:
+def admit_request(policy: Policy, request: Request) -> Response | None:
     """Let a request through (None), or answer one that exchanges a token for a session.
 
     Raises:
@@ -101,10 +102,26 @@ def admit(policy: Policy, request: Request) -> Response | None:
     if policy.token is None:
         return None
     told = request.args.get(_TOKEN)
-    if told is not None and _equal(told, policy.token):
-        return _session(policy, request)
+    if told is not None and _equal_secrets(told, policy.token):
+        kept = [
+            (name, value)
+            for name, value in request.args.items(multi=True)
+            if name != _TOKEN
+        ]
+        # Relative, so that it is right after any prefix and leads to no other site.
+        place = quote(request.path.rsplit("/", 1)[-1])
+        answer = Response(status=303)
+        answer.autocorrect_location_header = False
+        answer.headers["Location"] = f"./{place}" + (
+            f"?{urlencode(kept)}" if kept else ""
+        )
+        answer.headers["Cache-Control"] = "no-store"
+        answer.set_cookie(
+            policy.cookie, policy.session, httponly=True, samesite="Strict", path="/"
+        )
+        return answer
     held = request.cookies.get(policy.cookie, "")
-    if told is not None or not _equal(held, policy.session):
+    if told is not None or not _equal_secrets(held, policy.session):
         raise Refused(
             403,
             "refused",
@@ -145,16 +162,23 @@ def check_reader(request: Request) -> None:
         )
 
 
-def protect(headers: Headers) -> None:
+def add_headers(headers: Headers) -> None:
     """Add the headers that restrict what a browser may do with an answer."""
     for name, value in HEADERS:
         headers.set(name, value)
 
 
 def _check_host(policy: Policy, request: Request) -> None:
-    name = _name_in(request.headers.get("Host", ""))
-    if name in policy.names or (policy.any_address and _is_address(name)):
+    host = request.headers.get("Host", "").lower()
+    name = host.partition(":")[0]
+    if host.startswith("["):
+        name = host[1:].partition("]")[0]
+    if name in policy.names:
         return
+    if policy.any_address:
+        with suppress(ValueError):
+            ipaddress.ip_address(name)
+            return
     raise Refused(
         403,
         "refused",
@@ -163,45 +187,11 @@ def _check_host(policy: Policy, request: Request) -> None:
     )
 
 
-def _name_in(host: str) -> str:
-    """Return the name in a Host header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _session(policy: Policy, request: Request) -> Response:
-    """Set a session cookie, and redirect to the address without the token."""
-    kept = [
-        (name, value)
-        for name, value in request.args.items(multi=True)
-        if name != _TOKEN
-    ]
-    # Relative, so that it is right after any prefix and leads to no other site.
-    place = quote(request.path.rsplit("/", 1)[-1])
-    answer = Response(status=303)
-    answer.autocorrect_location_header = False
-    answer.headers["Location"] = f"./{place}" + (f"?{urlencode(kept)}" if kept else "")
-    answer.headers["Cache-Control"] = "no-store"
-    answer.set_cookie(
-        policy.cookie, policy.session, httponly=True, samesite="Strict", path="/"
-    )
-    return answer
-
-
 def _is_own(request: Request) -> bool:
     """Return whether no page of another origin asks, as far as the browser says."""
     told = request.headers.get("Sec-Fetch-Site")
     return told in (None, "same-origin", "none")
 
 
-def _equal(told: str, known: str) -> bool:
+def _equal_secrets(told: str, known: str) -> bool:
     return hmac.compare_digest(told.encode("utf-8", "replace"), known.encode())

@@ -16,7 +16,7 @@ from tensorboard.plugins import base_plugin
 from stepscope.errors import BadInput
 from stepscope.serve.app import App
 from stepscope.serve.pages import page_files
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
 
     def get_plugin_apps(self) -> dict[str, WSGIApplication]:
         """Return one application for every address below the plugin's own."""
-        return {"/*": self._serve}
+        return {"/*": self._serve_request}
 
     def is_active(self) -> bool:
         """Return whether there is a run to be shown."""
-        app = self._made()
-        return app is not None and bool(app.store.listing().entries)
+        app = self._make_app()
+        return app is not None and bool(app.store.current_listing().entries)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """Return the module that TensorBoard loads in the plugin's frame."""
@@ -56,10 +56,10 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
             es_module_path="/plugin.js", tab_name="stepscope"
         )
 
-    def _serve(
+    def _serve_request(
         self, environ: WSGIEnvironment, start_response: StartResponse
     ) -> Iterable[bytes]:
-        app = self._made()
+        app = self._make_app()
         if app is None:
             body = b"TensorBoard's log directory cannot be read.\n"
             start_response(
@@ -71,26 +71,21 @@ class StepscopePlugin(base_plugin.TBPlugin):  # type: ignore[misc]  # it ships n
                 ],
             )
             return [body]
-        return app(_below_prefix(environ), start_response)
+        before, prefix, after = environ.get("PATH_INFO", "").partition(_PREFIX)
+        if prefix:
+            # The prefix belongs to the script's name.
+            script = environ.get("SCRIPT_NAME", "") + before + prefix
+            environ = {**environ, "SCRIPT_NAME": script, "PATH_INFO": after}
+        return app(environ, start_response)
 
-    def _made(self) -> App | None:
+    def _make_app(self) -> App | None:
         """Return the application; None while there is no log directory yet."""
         with self._lock:
             if self._app is None:
                 try:
-                    store = Store(source_of(self._logdir))
+                    store = Store(open_source(self._logdir))
                 except BadInput as error:
                     _LOG.debug("no log directory yet: %s", error)
                     return None
                 self._app = App(store, page_files())
             return self._app
-
-
-def _below_prefix(environ: WSGIEnvironment) -> WSGIEnvironment:
-    """Move the plugin's prefix from the path of a request to the script's name."""
-    path = environ.get("PATH_INFO", "")
-    before, found, after = path.partition(_PREFIX)
-    if not found:
-        return environ
-    script = environ.get("SCRIPT_NAME", "") + before + found
-    return {**environ, "SCRIPT_NAME": script, "PATH_INFO": after}

@@ -1,274 +1,191 @@
-"""The routes of the timeline: its parts are answered beside every computation."""
+"""The routes of the timeline: its parts are answered while the store computes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.analysis.timeline.search import Direction, SoughtKernel
-from stepscope.serve.errors import Refused
-from stepscope.serve.parameters import FARTHEST, JSON, Asked, Route
+from stepscope.serve.parameters import (
+    COLUMNS,
+    FARTHEST,
+    JSON,
+    Asked,
+    Parameters,
+    Route,
+    bad_parameter,
+)
 from stepscope.serve.runs import timeline as answers
 from stepscope.serve.runs.store import Lane
 from stepscope.serve.runs.timeline import Area, Page, Sought, TileQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
     from werkzeug.wrappers import Response
 
-    from stepscope.analysis.timeline.search import Side
-    from stepscope.serve.runs.opened import Opened
-
-_COLUMNS: Final = "application/octet-stream"
 #: Spans of one page of a list: by default, and at most.
 _PAGE: Final = 200
 _LONGEST_PAGE: Final = 10_000
 
 
-def catalogue(asked: Asked) -> Response:
+class _Part(NamedTuple):
+    """A part of the timeline of one host.
+
+    Attributes:
+        name: Last word of its address.
+        read: Reads what is asked: the arguments of `write` after the host's name.
+        write: Writes the answer.
+        lane: Which other answers it may wait for.
+        media_type: Media type of the answer.
+        file: Name of the file into which the answer is saved; None to show it.
+    """
+
+    name: str
+    read: Callable[[Parameters], tuple[Any, ...]]
+    write: Callable[..., bytes]
+    lane: Lane = Lane.SEARCHING
+    media_type: str = JSON
+    file: str | None = None
+
+    @property
+    def route(self) -> Route:
+        """Return the address of the part, and what answers there."""
+        return Route(f"/data/trace/{self.name}", self._answer_part)
+
+    def _answer_part(self, asked: Asked) -> Response:
+        host, question = asked.given.read_text("host"), self.read(asked.given)
+        response = asked.answer_in_lane(
+            (self.name, *question, host),
+            lambda opened: self.write(*answers.find_host(opened, host), *question),
+            lane=self.lane,
+            media_type=self.media_type,
+        )
+        if self.file is not None:
+            attachment = f'attachment; filename="{self.file}"'
+            response.headers["Content-Disposition"] = attachment
+        return response
+
+
+def _answer_catalogue(asked: Asked) -> Response:
     """Answer with sections, tracks, extent and steps of one host."""
-    run, host = asked.given.text("run"), asked.given.text("host")
-    entry = asked.store.entry(run)
-    version = asked.version_of(entry)
-    return asked.beside(
+    host = asked.given.read_text("host")
+    entry = asked.store.find_entry(asked.given.read_text("run"))
+    version = asked.answer_version(entry)
+    return asked.answer_in_lane(
         ("catalogue", host),
-        lambda opened: answers.catalogue(opened, host, version=version),
+        lambda opened: answers.write_catalogue(opened, host, version=version),
         run=entry.id,
         lane=Lane.DRAWING,
     )
 
 
-def tiles(asked: Asked) -> Response:
-    """Answer with the same tile of some tracks."""
-    question = _tile_question(asked)
-    return _drawn(
-        asked,
-        ("tiles", question),
-        lambda opened, host: answers.tiles(opened, host, question),
-        media_type=_COLUMNS,
-    )
-
-
-def counters(asked: Asked) -> Response:
-    """Answer with the same tile of some counters."""
-    question = _tile_question(asked)
-    return _drawn(
-        asked,
-        ("counters", question),
-        lambda opened, host: answers.counters(opened, host, question),
-        media_type=_COLUMNS,
-    )
-
-
-def unfold(asked: Asked) -> Response:
-    """Answer with the spans that one slice represents."""
-    track, first, count = (
-        asked.given.integer(name) for name in ("track", "first", "count")
-    )
-    return _drawn(
-        asked,
-        ("unfold", track, first, count),
-        lambda opened, host: answers.unfold(
-            opened, host, track=track, first=first, count=count
-        ),
-    )
-
-
-def details(asked: Asked) -> Response:
-    """Answer with all that is known of one span."""
-    track, item = asked.given.integer("track"), asked.given.integer("item")
-    return _searched(
-        asked,
-        ("details", track, item),
-        lambda opened, host: answers.details(opened, host, track=track, item=item),
-    )
-
-
-def search(asked: Asked) -> Response:
-    """Answer with how often a text occurs."""
-    text = asked.given.text("text") or ""
-    return _searched(
-        asked,
-        ("search", text),
-        lambda opened, host: answers.search(opened, host, text),
-    )
-
-
-def find(asked: Asked) -> Response:
-    """Answer with the next or previous span whose name has a text."""
-    given = asked.given
-    begin = given.integers("from_ps")
-    if len(begin) > 1:
-        raise Refused(400, "bad_parameter", "from_ps: is given more than once")
-    sought = Sought(
-        text=given.text("text") or "",
-        from_ps=begin[0] if begin else None,
-        after=_span(asked),
-        direction=_direction(given.text("direction")),
-    )
-    return _searched(
-        asked,
-        ("find", sought),
-        lambda opened, host: answers.find(opened, host, sought),
-    )
-
-
-def longest(asked: Asked) -> Response:
+def _answer_longest(asked: Asked) -> Response:
     """Answer with the longest execution of an op or of a kernel."""
     given = asked.given
-    run, hosts = given.text("run"), given.texts("hosts")
-    op, name, side = given.text("op"), given.text("kernel"), _side(given.text("side"))
-    if given.flag("unnamed"):
+    hosts, op = given.read_texts("hosts"), given.read_text("op")
+    name, side = given.read_text("kernel"), given.read_text("side")
+    match side:
+        case None | "Host" | "Device":
+            pass
+        case _:
+            raise bad_parameter("side: is neither Host nor Device")
+    if given.read_flag("unnamed"):
         op = ""
-    shape = given.text("grid"), given.text("block")
+    shape = given.read_text("grid"), given.read_text("block")
     kernel = None if name is None else SoughtKernel(name, op, *shape)
     if op is None and kernel is None:
-        raise Refused(400, "bad_parameter", "op, kernel: give one of the two, or both")
-    return asked.beside(
+        raise bad_parameter("op, kernel: give one of the two, or both")
+    return asked.answer_in_lane(
         ("longest", hosts, op, kernel, side),
-        lambda opened: answers.longest(opened, hosts, op=op, kernel=kernel, side=side),
-        run=run,
+        lambda opened: answers.write_longest(
+            opened, hosts, op=op, kernel=kernel, side=side
+        ),
         lane=Lane.SEARCHING,
     )
 
 
-def flows(asked: Asked) -> Response:
-    """Answer with the arrows of a window, or of one span."""
-    area, of = _area(asked, ()), _span(asked)
-    return _drawn(
-        asked,
-        ("flows", area, of),
-        lambda opened, host: answers.flows(opened, host, area, of=of),
-        media_type=_COLUMNS,
+def _read_tile(given: Parameters) -> tuple[TileQuestion]:
+    question = TileQuestion(
+        tracks=given.read_integers("track"),
+        level=given.read_integer("level"),
+        place=given.read_integer("index"),
+        all=given.read_flag("all"),
     )
+    return (question,)
 
 
-def totals(asked: Asked) -> Response:
-    """Answer with what an area adds up to."""
-    area = _area(asked, asked.given.integers("track"))
-    return _searched(
-        asked,
-        ("totals", area),
-        lambda opened, host: answers.totals(opened, host, area),
-    )
+def _read_area(given: Parameters, tracks: tuple[int, ...] = ()) -> tuple[Area]:
+    begin_ps = given.read_integer("begin_ps", -FARTHEST)
+    return (Area(begin_ps, given.read_integer("end_ps", FARTHEST), tracks),)
 
 
-def events(asked: Asked) -> Response:
-    """Answer with a page of the spans of an area."""
-    area = _area(asked, asked.given.integers("track"))
+def _read_area_of_tracks(given: Parameters) -> tuple[Area]:
+    return _read_area(given, given.read_integers("track"))
+
+
+def _read_page(given: Parameters) -> tuple[Area, Page]:
     page = Page(
-        offset=asked.given.number("offset", default=0, most=FARTHEST),
-        limit=asked.given.number("limit", default=_PAGE, most=_LONGEST_PAGE),
-        all=asked.given.flag("all"),
+        offset=given.read_limited("offset", default=0, most=FARTHEST),
+        limit=given.read_limited("limit", default=_PAGE, most=_LONGEST_PAGE),
+        all=given.read_flag("all"),
     )
-    return _searched(
-        asked,
-        ("events", area, page),
-        lambda opened, host: answers.events(opened, host, area, page),
-    )
+    return (*_read_area_of_tracks(given), page)
 
 
-def window(asked: Asked) -> Response:
-    """Answer with a window as a trace that other viewers read, to be saved."""
-    area = _area(asked, ())
-    response = _searched(
-        asked,
-        ("window", area),
-        lambda opened, host: answers.window(opened, host, area),
-    )
-    response.headers["Content-Disposition"] = 'attachment; filename="trace.json"'
-    return response
-
-
-#: Below the address of the timeline, in the order in which a page asks.
-ROUTES: Final = (
-    Route("/data/trace/catalogue", catalogue),
-    Route("/data/trace/tiles", tiles),
-    Route("/data/trace/counters", counters),
-    Route("/data/trace/unfold", unfold),
-    Route("/data/trace/details", details),
-    Route("/data/trace/search", search),
-    Route("/data/trace/find", find),
-    Route("/data/trace/longest", longest),
-    Route("/data/trace/flows", flows),
-    Route("/data/trace/totals", totals),
-    Route("/data/trace/events", events),
-    Route("/data/trace/window", window),
-)
-
-
-def _drawn(
-    asked: Asked,
-    question: tuple[Hashable, ...],
-    compute: Callable[[Opened, str | None], bytes],
-    *,
-    media_type: str = JSON,
-) -> Response:
-    return _beside(asked, question, compute, Lane.DRAWING, media_type)
-
-
-def _searched(
-    asked: Asked,
-    question: tuple[Hashable, ...],
-    compute: Callable[[Opened, str | None], bytes],
-) -> Response:
-    return _beside(asked, question, compute, Lane.SEARCHING, JSON)
-
-
-def _beside(
-    asked: Asked,
-    question: tuple[Hashable, ...],
-    compute: Callable[[Opened, str | None], bytes],
-    lane: Lane,
-    media_type: str,
-) -> Response:
-    run, host = asked.given.text("run"), asked.given.text("host")
-    return asked.beside(
-        (*question, host),
-        lambda opened: compute(opened, host),
-        run=run,
-        lane=lane,
-        media_type=media_type,
-    )
-
-
-def _tile_question(asked: Asked) -> TileQuestion:
-    return TileQuestion(
-        tracks=asked.given.integers("track"),
-        level=asked.given.integer("level"),
-        place=asked.given.integer("index"),
-        all=asked.given.flag("all"),
-    )
-
-
-def _area(asked: Asked, tracks: tuple[int, ...]) -> Area:
-    return Area(
-        begin_ps=asked.given.integer("begin_ps", -FARTHEST),
-        end_ps=asked.given.integer("end_ps", FARTHEST),
-        tracks=tracks,
-    )
-
-
-def _span(asked: Asked) -> tuple[int, int] | None:
+def _read_span(given: Parameters) -> tuple[int, int] | None:
     """Read a span; None where neither its track nor its item is given."""
-    track, item = asked.given.integers("track"), asked.given.integers("item")
+    track, item = given.read_integers("track"), given.read_integers("item")
     if not track and not item:
         return None
     if len(track) != 1 or len(item) != 1:
-        raise Refused(400, "bad_parameter", "track, item: a span needs one of each")
+        raise bad_parameter("track, item: a span needs one of each")
     return track[0], item[0]
 
 
-def _side(text: str | None) -> Side | None:
-    match text:
-        case None | "Host" | "Device":
-            return text
-    raise Refused(400, "bad_parameter", "side: is neither Host nor Device")
+def _read_sought(given: Parameters) -> tuple[Sought]:
+    begin = given.read_integers("from_ps")
+    if len(begin) > 1:
+        raise bad_parameter("from_ps: is given more than once")
+    text, after = given.read_text("text") or "", _read_span(given)
+    told = given.read_text("direction")
+    known = [direction.value for direction in Direction]
+    if told is not None and told not in known:
+        raise bad_parameter(f"direction: is none of {', '.join(known)}")
+    direction = Direction(known[0] if told is None else told)
+    return (Sought(text, begin[0] if begin else None, after, direction),)
 
 
-def _direction(text: str | None) -> Direction:
-    for one in Direction:
-        if text in (one.value, None):
-            return one
-    known = ", ".join(one.value for one in Direction)
-    raise Refused(400, "bad_parameter", f"direction: is none of {known}")
+def _read_integers(*names: str) -> Callable[[Parameters], tuple[int, ...]]:
+    return lambda given: tuple(given.read_integer(name) for name in names)
+
+
+_PARTS: Final = (
+    _Part("tiles", _read_tile, answers.write_tiles, Lane.DRAWING, COLUMNS),
+    _Part("counters", _read_tile, answers.write_counters, Lane.DRAWING, COLUMNS),
+    _Part(
+        "unfold",
+        _read_integers("track", "first", "count"),
+        answers.write_unfolded,
+        Lane.DRAWING,
+    ),
+    _Part("details", _read_integers("track", "item"), answers.write_details),
+    _Part(
+        "search", lambda given: (given.read_text("text") or "",), answers.write_matches
+    ),
+    _Part("find", _read_sought, answers.write_next_match),
+    _Part(
+        "flows",
+        lambda given: (*_read_area(given), _read_span(given)),
+        answers.write_flows,
+        Lane.DRAWING,
+        COLUMNS,
+    ),
+    _Part("totals", _read_area_of_tracks, answers.write_totals),
+    _Part("events", _read_page, answers.write_events),
+    _Part("window", _read_area, answers.write_window, file="trace.json"),
+)
+ROUTES: Final = (
+    Route("/data/trace/catalogue", _answer_catalogue),
+    Route("/data/trace/longest", _answer_longest),
+    *(part.route for part in _PARTS),
+)

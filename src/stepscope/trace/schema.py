@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,6 +125,21 @@ def read_rows(text: str) -> Iterator[list[str]]:
     for line in body.splitlines()[1:]:
         if line.startswith("|"):
             yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def read_reasons(path: Path) -> dict[str, Unavailable]:
+    """Return why something is missing, by key.
+
+    A row of the file is key, code, reason, and remedy or its id.
+    """
+    return {
+        key: Unavailable(
+            code=code,
+            reason=reason,
+            remedy=Remedy[remedy] if remedy.isupper() else remedy,
+        )
+        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
+    }
 
 
 @cache

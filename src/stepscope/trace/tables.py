@@ -29,6 +29,21 @@ KERNEL_RULE_RESULTS: Final = TABLES["kernel_rule_results"]
 ENVIRONMENT: Final = TABLES["environment"]
 QUALITY: Final = TABLES["quality"]
 
+TRACK_KINDS: Final = TRACKS.categories("kind")
+#: What a derived track repeats; such time is never added to totals.
+DERIVED_LINES: Final = TRACKS.categories("derived")
+#: During `transfer_wait` nothing is computed: the device waits for a transfer that
+#: began earlier.
+ACTIVITY_KINDS: Final = DEVICE_ACTIVITY.categories("kind")
+
+#: Values of the column `kind` of the tables `stats` and `type_stats`.
+DOUBLE: Final = 2
+UINT: Final = 3
+INT: Final = 4
+PLACE_TEXT: Final = 5
+PLACE_BYTES: Final = 6
+REF: Final = 7
+
 NOT_MEASURED: Final = Unavailable(
     code="NOT_RECORDED",
     reason="no metrics of Nsight Compute were given.",

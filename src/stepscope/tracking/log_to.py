@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from stepscope.advice.finding import Finding
     from stepscope.report.document import Document
 
 
@@ -49,36 +48,33 @@ def log_to(
         BadUsage: It is no such run.
         BadInput: There is no profile that can be read.
     """
-    log = _tracker(run)
+    packages = [kind.__module__.partition(".")[0] for kind in type(run).__mro__]
+    log = next((_TRACKERS[it] for it in packages if it in _TRACKERS), None)
+    if log is None:
+        raise BadUsage(
+            f"a {type(run).__name__} is not a run of a tracker; give wandb.run or "
+            "mlflow.active_run() of a run that has begun."
+        )
     found = newest_run(logdir)
     document = compose(open_found(found), _Silent())
     with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
         traces = [path for host in found.hosts for path in host.paths]
-        files = (*traces, *_reports(document, Path(folder)))
-        logged = Logged(found.name, numbers(document), finding_rows(document), files)
+        reports = {
+            Path(folder) / "report.json": to_json.render_document(document),
+            Path(folder) / "report.md": as_markdown.render(
+                report_outline(document)
+            ).encode(),
+        }
+        for path, content in reports.items():
+            path.write_bytes(content)
+        logged = Logged(
+            found.name,
+            logged_numbers(document),
+            finding_rows(document),
+            (*traces, *reports),
+        )
         log(run, logged, step=step)
     return logged
-
-
-def _tracker(run: object) -> Callable[..., None]:
-    for kind in type(run).__mro__:
-        log = _TRACKERS.get(kind.__module__.partition(".")[0])
-        if log is not None:
-            return log
-    raise BadUsage(
-        f"a {type(run).__name__} is no run of a tracker; give wandb.run or "
-        "mlflow.active_run() of a run that has begun."
-    )
-
-
-def _reports(document: Document, folder: Path) -> tuple[Path, ...]:
-    texts = {
-        "report.json": to_json.render_document(document),
-        "report.md": as_markdown.render(report_outline(document)).encode(),
-    }
-    for name, text in texts.items():
-        (folder / name).write_bytes(text)
-    return tuple(folder / name for name in texts)
 
 
 class _Silent:
@@ -114,7 +110,7 @@ class Logged(NamedTuple):
     files: tuple[Path, ...]
 
 
-def numbers(document: Document) -> dict[str, float]:
+def logged_numbers(document: Document) -> dict[str, float]:
     """Return the numbers of a report by name; what is not known is left out."""
     overview = document.overview
     found: dict[str, float | None] = {
@@ -143,20 +139,16 @@ def numbers(document: Document) -> dict[str, float]:
 
 def finding_rows(document: Document) -> list[list[Cell]]:
     """Return what failed or could not be told, in the order of the report."""
-    return [_row(it) for it in document.findings if it.status in _SHOWN]
-
-
-def _row(finding: Finding) -> list[Cell]:
-    saving = finding.saving_ms
     return [
-        finding.id,
-        finding.status,
-        finding.severity,
-        finding.share_percent,
-        finding.ms_per_step,
-        None if saving is None else saving.low,
-        None if saving is None else saving.high,
-        headline(finding),
+        [
+            *(finding.id, finding.status, finding.severity),
+            *(finding.share_percent, finding.ms_per_step),
+            None if finding.saving_ms is None else finding.saving_ms.low,
+            None if finding.saving_ms is None else finding.saving_ms.high,
+            headline(finding),
+        ]
+        for finding in document.findings
+        if finding.status in _SHOWN
     ]
 
 
@@ -167,8 +159,6 @@ def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log metrics, the table of findings as JSON, and files, under `stepscope/`.
 
     Args:
-        run: An `mlflow.ActiveRun` or `mlflow.entities.Run`.
-        logged: What is logged.
         step: Of the metrics; None is 0.
     """
     mlflow: Any = sys.modules["mlflow"]
@@ -194,8 +184,6 @@ def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log numbers, a table and an artifact of type `profile`.
 
     Args:
-        run: A `wandb.Run`.
-        logged: What is logged.
         step: Of the run's history; None takes the next one.
     """
     wandb: Any = sys.modules["wandb"]

@@ -79,7 +79,7 @@ def forwarded_name(name: str, values: Mapping[str, object]) -> str:
     Letters and digits only: of anything else PyTorch's export makes "unknown", or a
     document that nobody can read (2.11 and 2.13).
     """
-    both = msgspec.json.encode((name, values), enc_hook=_plain)
+    both = msgspec.json.encode((name, values), enc_hook=_plain_value)
     return f"{_PREFIX}{urlsafe_b64encode(both).decode()}"
 
 
@@ -95,7 +95,7 @@ def forwarded(name: str) -> Forwarded | None:
         return None
 
 
-def _plain(value: object) -> object:
+def _plain_value(value: object) -> object:
     item = getattr(value, "item", None)
     return item() if callable(item) else str(value)
 

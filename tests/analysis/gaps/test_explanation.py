@@ -10,7 +10,7 @@ from tests.support.results.statements import opened
 from tests.support.traces import blueprint
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.analysis.gaps.stretch import owned
+from stepscope.analysis.gaps.stretch import owned_time
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.step_time.owners import IDLE_OWNERS, OWNERS
 from stepscope.derive.step_windows.windows import windows
@@ -44,7 +44,7 @@ def explained(
 
 def devices(profile: ProfileData) -> Iterator[Owned]:
     for host in profile.hosts:
-        found = owned(profile, host, None)
+        found = owned_time(profile, host, None)
         if not isinstance(found, Unavailable):
             yield from found
 

@@ -13,7 +13,7 @@ from tests.support.traces import blueprint
 import stepscope as ss
 from stepscope.analysis import inference_profile
 from stepscope.analysis.inference_profile import InferenceProfileResult
-from stepscope.analysis.inference_profile.latency import latency_of, nearest_rank
+from stepscope.analysis.inference_profile.latency import describe_latency, nearest_rank
 from stepscope.report.plain import plain
 from stepscope.trace.tables import TABLES
 from stepscope.unavailable import Unavailable
@@ -214,7 +214,7 @@ def test_nearest_rank_is_the_least_value_that_enough_do_not_exceed(
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50))
 def test_percentiles_ascend(values: list[int]) -> None:
-    latency = latency_of(np.array(values, np.int64), scale=1.0)
+    latency = describe_latency(np.array(values, np.int64), scale=1.0)
     ranks = (latency.p75, latency.p90, latency.p95, latency.p99, latency.p999)
     assert (latency.min, *ranks, latency.max) == tuple(
         sorted((latency.min, *ranks, latency.max))

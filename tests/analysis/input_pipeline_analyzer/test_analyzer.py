@@ -12,7 +12,7 @@ from stepscope.analysis.input_pipeline_analyzer.next_steps import (
     next_steps,
     verdict_text,
 )
-from stepscope.analysis.steps.input_share import verdict_of
+from stepscope.analysis.steps.input_share import verdict_on_share
 from stepscope.report.plain import plain
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def test_without_any_trace_of_fetching_explained_steps_are_not_input_bound() -> 
 def test_the_share_of_another_producer_is_judged_by_itself(
     percent: float | None, verdict: str
 ) -> None:
-    assert verdict_of(percent) == verdict
+    assert verdict_on_share(percent) == verdict
 
 
 def lock_step(host: str, wait: float) -> TraceData:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.results.input import analysed
 
 import stepscope as ss
-from stepscope.analysis.steps.input_share import verdict_of
+from stepscope.analysis.steps.input_share import verdict_on_share
 from stepscope.derive.input_pipeline.input_ops import pipeline_category
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_stored_steps_of_old_results_get_the_same_verdict(
     )
     percent = 100 * waited / sum(step["step_time_ms"] for step in steps)
     words = {"host": "highly_input_bound", "device": "not_input_bound"}
-    assert verdict_of(percent) == words[classification]
+    assert verdict_on_share(percent) == words[classification]
     assert f"{percent:.1f}%" in bottleneck["input_statement"]
 
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 import stepscope as ss
-from stepscope.analysis.model_views.settings import PRESETS, settings_of
+from stepscope.analysis.model_views.settings import PRESETS, decide_settings
 from stepscope.analysis.options import ModelViewsOptions
 from stepscope.errors import BadUsage
-from stepscope.profiler.views import KNOWN, asked
+from stepscope.profiler.views import KNOWN, read_request
 
 #: Keys of `tf.compat.v1.profiler.ProfileOptionBuilder` in TensorFlow 2.21, and of
 #: `_build_options` there.
@@ -40,9 +40,9 @@ def test_ready_made_options_are_the_presets_in_words_of_the_older_api(
     options = getattr(ss.ProfileOptionBuilder, name)()
     assert type(options) is dict
     assert set(options) <= set(OF_TENSORFLOW)
-    wanted = asked(options)
+    wanted = read_request(options)
     assert (wanted.output, wanted.notes) == ("stdout", ())
-    settings = settings_of(msgspec.convert(wanted.options, ModelViewsOptions))
+    settings = decide_settings(msgspec.convert(wanted.options, ModelViewsOptions))
     found = {field: getattr(settings, field) for field in PRESETS[name]}
     assert {**found, "select": set(found["select"])} == {
         **PRESETS[name],
@@ -61,7 +61,7 @@ def test_ready_made_options_are_new_each_time() -> None:
 
 def test_an_option_that_does_not_exist_is_one_line_with_those_that_do() -> None:
     with pytest.raises(BadUsage) as caught:
-        asked({"show_trainable_variable": True})
+        read_request({"show_trainable_variable": True})
     assert str(caught.value).startswith(
         "there is no option of a view 'show_trainable_variable'; known: "
     )
@@ -84,7 +84,7 @@ def test_an_option_that_does_not_exist_is_one_line_with_those_that_do() -> None:
 def test_what_has_no_meaning_here_is_said(
     option: str, value: object, said: str
 ) -> None:
-    wanted = asked({option: value})
+    wanted = read_request({option: value})
     (note,) = wanted.notes
     assert note.startswith(f"{option}: ")
     assert said in note
@@ -93,19 +93,19 @@ def test_what_has_no_meaning_here_is_said(
 
 
 def test_no_threshold_is_nothing_to_talk_about() -> None:
-    assert asked({"min_peak_bytes": 0, "step": -1}).notes == ()
-    assert asked({"step": -1}).options == {}
-    assert asked({"step": 3}).options == {"step": 3}
+    assert read_request({"min_peak_bytes": 0, "step": -1}).notes == ()
+    assert read_request({"step": -1}).options == {}
+    assert read_request({"step": 3}).options == {"step": 3}
 
 
 def test_trained_variables_are_no_type_here() -> None:
-    alone = asked({"account_type_regexes": ["_trainable_variables"]}).options
+    alone = read_request({"account_type_regexes": ["_trainable_variables"]}).options
     assert alone == {
         "account_type_regexes": (".*",),
         "show_trainable_variables": True,
         "min_params": 1,
     }
-    beside = asked({"account_type_regexes": ["_trainable_variables", "MatMul"]})
+    beside = read_request({"account_type_regexes": ["_trainable_variables", "MatMul"]})
     assert beside.options == {
         "account_type_regexes": ["MatMul", "Variable"],
         "show_trainable_variables": True,
@@ -126,7 +126,7 @@ def test_trained_variables_are_no_type_here() -> None:
 def test_output_is_read_as_the_older_api_writes_it(
     given: dict[str, object], expected: tuple[str, str]
 ) -> None:
-    wanted = asked(given)
+    wanted = read_request(given)
     assert (wanted.output, wanted.outfile) == expected
 
 
@@ -135,4 +135,4 @@ def test_output_is_read_as_the_older_api_writes_it(
 )
 def test_an_output_that_cannot_be_is_refused(output: str, said: str) -> None:
     with pytest.raises(BadUsage, match=said):
-        asked({"output": output})
+        read_request({"output": output})

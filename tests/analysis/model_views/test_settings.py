@@ -9,7 +9,7 @@ from tests.support.traces import blueprint
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.settings import PRESETS, SELECTABLE, settings_of
+from stepscope.analysis.model_views.settings import PRESETS, SELECTABLE, decide_settings
 from stepscope.analysis.tools import analyse
 from stepscope.errors import BadUsage
 
@@ -167,11 +167,11 @@ def test_columns_are_chosen_by_the_names_of_the_api() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_decide_what_is_left_open(preset: str) -> None:
-    settings = settings_of(Options(preset=preset))  # type: ignore[arg-type]
+    settings = decide_settings(Options(preset=preset))  # type: ignore[arg-type]
     assert {name: getattr(settings, name) for name in PRESETS[preset]} == PRESETS[
         preset
     ]
-    changed = settings_of(Options(preset=preset, order_by="depth"))  # type: ignore[arg-type]
+    changed = decide_settings(Options(preset=preset, order_by="depth"))  # type: ignore[arg-type]
     assert changed.order_by == "depth"
     assert changed.select == settings.select
 

@@ -13,7 +13,7 @@ from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.analysis import model_views
 from stepscope.analysis.model_views import ModelViewsResult, Options
-from stepscope.analysis.model_views.rows import VIEW_ROWS
+from stepscope.analysis.model_views.views import VIEW_ROWS
 from stepscope.derive.model.view_names import VIEWS
 from stepscope.errors import BadUsage
 from stepscope.trace.tables import HLO_OPS, PARAMETERS, TABLES

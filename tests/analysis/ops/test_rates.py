@@ -12,8 +12,7 @@ from tests.support.traces.kineto import call, complete, kernel, read_file
 
 from stepscope.analysis import framework_op_stats, overview_page
 from stepscope.analysis.framework_op_stats import FrameworkOpStatsResult, Options
-from stepscope.trace.stats import INT
-from stepscope.trace.tables import HLO_OPS, TYPE_STATS
+from stepscope.trace.tables import HLO_OPS, INT, TYPE_STATS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 import polars as pl
 import pytest
 
-from stepscope.analysis.results.patterns import check_pattern, holding, whole
+from stepscope.analysis.results.patterns import check_pattern, match_name_parts, whole
 from stepscope.errors import BadUsage
 
 NAMES = pl.Series(["dense", "dense_1", "a\nb", "", None], dtype=pl.String)
@@ -34,7 +34,7 @@ def test_one_of_several_patterns_is_enough_and_none_match_nothing() -> None:
 
 
 def test_a_part_of_a_name_can_be_looked_for() -> None:
-    assert holding(NAMES, "se$").tolist() == [True, False, False, False, False]
+    assert match_name_parts(NAMES, "se$").tolist() == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.analysis.results.tables import room_reasons
+from stepscope.derive.reasons import WHY
 from stepscope.trace.schema import NEVER, read_rows, read_tables
 from stepscope.unavailable import CODES
 
@@ -84,16 +85,20 @@ def test_no_column_is_written_twice(path: Path) -> None:
     }
 
 
-ROOMS = sorted(path.parent for path in SOURCE.rglob("reasons.md"))
+DERIVE = SOURCE / "derive"
+ROOMS = [
+    *sorted(path.parent for path in (SOURCE / "analysis").rglob("reasons.md")),
+    DERIVE,
+]
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_each_reason_of_a_room_is_given_and_each_given_is_declared(room: Path) -> None:
-    reasons = room_reasons(room.name)
+    reasons = WHY if room == DERIVE else room_reasons(room.name)
     given = {
         key
-        for path in room.glob("*.py")
-        for key in re.findall(r'_WHY\["(\w+)"\]', path.read_text(encoding="utf-8"))
+        for path in (room.rglob if room == DERIVE else room.glob)("*.py")
+        for key in re.findall(r'WHY\["(\w+)"\]', path.read_text(encoding="utf-8"))
     }
     assert given == set(reasons)
     assert {why.code for why in reasons.values()} <= set(CODES)

@@ -14,8 +14,8 @@ import stepscope
 from stepscope.analysis.timeline.counters import (
     COUNTER_COLUMNS,
     CounterTile,
+    counter_curves_of,
     counter_tile,
-    curves_of,
 )
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
 from stepscope.derive.timeline.drawn_rows import trace_timeline
@@ -91,7 +91,9 @@ def test_memory_in_use_is_that_of_the_memory_profile(
     profile = stepscope.open(shared_profile("gpu/torch_memory"))
     (host,) = profile.hosts
     found = {
-        curve.name: curve for curve in curves_of(profile, host) if curve.unit == "bytes"
+        curve.name: curve
+        for curve in counter_curves_of(profile, host)
+        if curve.unit == "bytes"
     }
     told = profile.tool("memory_profile")
     for name, memory in told.memories.items():

@@ -16,7 +16,7 @@ from stepscope.analysis.timeline.tiles import (
     TILE_BUCKETS,
     Rows,
     TrackSlices,
-    tile,
+    track_tile,
     unfold,
 )
 from stepscope.derive.account.owned_time import account
@@ -58,7 +58,7 @@ def reached(
     assert about.begin_ps is not None
     assert about.end_ps is not None
     for index in range(about.begin_ps // width, about.end_ps // width + 1):
-        found = tile(
+        found = track_tile(
             profile, about.host, track=track, level=level, index=index, rows=Rows.ALL
         )
         assert isinstance(found, TrackSlices)

@@ -78,7 +78,7 @@ def tiles(profile: ProfileData, *, level: int) -> Iterator[TrackSlices]:
     width = TILE_BUCKETS << level
     for track in range(shown.tracks.height):
         for index in range(shown.begin_ps // width, shown.end_ps // width + 1):
-            found = trace_tiles.tile(
+            found = trace_tiles.track_tile(
                 profile,
                 shown.host,
                 track=track,
@@ -105,7 +105,7 @@ def test_every_level_counts_every_span_and_all_time(profile: ProfileData) -> Non
         durs = dur_ps if recorded[track] else timeline.slices.dur_ps
         busy = set()
         for level in range(shown.coarsest_level + 1):
-            found = trace_tiles.window(
+            found = trace_tiles.track_window(
                 profile,
                 host,
                 track=track,
@@ -148,7 +148,7 @@ def test_every_kernel_is_a_slice_of_its_own_at_the_finest_level(
     for event, source, start, dur in kernels[
         ["event", "track", "start_ps", "dur_ps"]
     ].iter_rows():
-        found = trace_tiles.tile(
+        found = trace_tiles.track_tile(
             profile,
             host,
             track=sources.index(source),

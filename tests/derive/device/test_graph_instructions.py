@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from stepscope.derive.device.graph_instructions import graph_instructions
+from stepscope.derive.device.attribution import graph_instructions
 from stepscope.trace.tables import DEVICE_ACTIVITY, HLO_OPS
 
 #: As scheduled: name, opcode, computation, computations called.

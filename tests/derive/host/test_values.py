@@ -9,8 +9,7 @@ from tests.support.traces import blueprint
 from stepscope.derive.columns.stat_values import StatRows
 from stepscope.derive.host.values import host_values, int_values, text_codes
 from stepscope.trace.model import TraceData
-from stepscope.trace.stats import PLACE_TEXT, REF
-from stepscope.trace.tables import TYPE_STATS
+from stepscope.trace.tables import PLACE_TEXT, REF, TYPE_STATS
 
 
 def values_of(trace: TraceData) -> dict[str, StatRows]:

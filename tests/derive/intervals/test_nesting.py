@@ -17,7 +17,7 @@ from stepscope.derive.intervals.nesting import (
 )
 from stepscope.derive.intervals.spans import LIMIT_PS, Spans
 from stepscope.formats.opening import read
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.derive.model.places import chained
-from stepscope.derive.model.program_places import ProgramPlaces, program_places
+from stepscope.derive.model.places import ProgramPlaces, program_places, unite_places
 
 
 @given(st.data())
@@ -16,7 +15,7 @@ def test_items_share_a_place_when_their_paths_are_equal(data: st.DataObject) -> 
     count = data.draw(st.integers(0, 40))
     parent = [data.draw(st.integers(-1, at - 1)) for at in range(count)]
     key = [data.draw(st.integers(0, 2)) for _ in range(count)]
-    found = chained(np.array(parent, np.int32), np.array(key, np.int32))
+    found = unite_places(np.array(parent, np.int32), np.array(key, np.int32))
     paths: list[tuple[int, ...]] = []
     for at in range(count):
         above = paths[parent[at]] if parent[at] >= 0 else ()

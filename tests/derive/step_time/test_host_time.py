@@ -8,7 +8,7 @@ from tests.support.traces import blueprint
 
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES
-from stepscope.derive.step_time.event_categories import event_categories
+from stepscope.derive.step_time.host_classes import event_categories
 from stepscope.derive.step_time.host_time import (
     CATEGORY_OF_CODE,
     CODE_OF_CLASS,

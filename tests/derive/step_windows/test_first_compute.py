@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.step_windows.device_spans import first_compute
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 WHY = Unavailable(code="NO_STEPS", reason="There are none.", remedy="Mark them.")

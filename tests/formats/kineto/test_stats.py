@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.traces.kineto import PID, complete, frame
 
-from stepscope.trace.stats import DOUBLE, INT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, REF, UINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

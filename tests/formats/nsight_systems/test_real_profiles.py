@@ -13,7 +13,7 @@ from tests.support.traces.kineto import check_all, frame
 from tests.support.traces.nsight import KERNEL
 
 from stepscope.formats.opening import read
-from stepscope.trace.stats import DOUBLE
+from stepscope.trace.tables import DOUBLE
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.support.traces.kineto import check_all, frame, outcome
 from stepscope.errors import BadInput
 from stepscope.formats.opening import read
 from stepscope.rundir import find_runs
-from stepscope.trace.stats import INT, PLACE_TEXT, UINT
+from stepscope.trace.tables import INT, PLACE_TEXT, UINT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepscope.serve.app import App
-from stepscope.serve.listening import Limits, Server, listen
+from stepscope.serve.listening import Limits, Server, make_server
 from stepscope.serve.pages import page_files
-from stepscope.serve.runs.source import source_of
+from stepscope.serve.runs.source import open_source
 from stepscope.serve.runs.store import Store
-from stepscope.serve.security import Policy, policy_for
+from stepscope.serve.security import Policy, make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,9 +121,9 @@ def running(
     program: ProgramFiles | None = None,
     **options: Any,
 ) -> Iterator[Site]:
-    store = Store(source_of(str(logdir)), **options)
-    server = listen("127.0.0.1", 0, lambda *_: [], limits=limits)
-    chosen = policy_for("127.0.0.1", server.port) if policy is None else None
+    store = Store(open_source(str(logdir)), **options)
+    server = make_server("127.0.0.1", 0, lambda *_: [], limits=limits)
+    chosen = make_policy("127.0.0.1", server.port) if policy is None else None
     server.app = App(
         store,
         page_files(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from stepscope.trace.stats import DOUBLE, REF
+from stepscope.trace.tables import DOUBLE, REF
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import msgspec
 
 from stepscope.advice.catalogue import shared_texts
 from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
-from stepscope.advice.signals import CannotTell, NotApplicable, NoVerdict
-from stepscope.advice.verdict import judge
+from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Place
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.judging.effect_status import StepSeries
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("owned")
 
@@ -163,49 +161,3 @@ def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> Step
 
 #: More than any share: time without an owner is never taken for these owners'.
 _NEVER: Final = 101.0
-
-
-def shares_of(
-    item: Item, owned: Owned, signals: Signals, thresholds: Thresholds
-) -> StepShares | Finding:
-    """Return the account that is judged, or the finding that says why there is none."""
-    try:
-        return owned_shares(owned, signals, thresholds)
-    except NoVerdict as absent:
-        return item.finding(absent.status, unavailable=absent.why)
-
-
-def judge_shares(
-    owned: Owned,
-    shares: StepShares,
-    thresholds: Thresholds,
-    *,
-    warn: Threshold,
-    critical: Threshold,
-) -> Verdict:
-    """Judge the time of some owners in each judged step."""
-    series = owned.series(shares, thresholds)
-    return judge(series, warn=warn, critical=critical, thresholds=thresholds)
-
-
-def owned_finding(
-    item: Item,
-    owned: Owned,
-    signals: Signals,
-    *,
-    shares: StepShares,
-    verdict: Verdict,
-    thresholds: Thresholds,
-    warn: Threshold,
-    **fields: Any,
-) -> Finding:
-    """Make the finding: devices, named parts and evidence are those of the owners."""
-    return OwnedTime(
-        item=item,
-        signals=signals,
-        thresholds=thresholds,
-        stepped=shares.step_source is not None,
-        verdict=verdict,
-        owned=owned,
-        shares=shares,
-    ).finding(**({"threshold": warn} | fields))

@@ -5,7 +5,7 @@ Definition: docs/advice/input_bound.md.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,7 +43,7 @@ class WorkerProcesses(Frozen, frozen=True):
     Attributes:
         counted: How many there are, and whether there is room for more; None where
             they were not counted.
-        time: What they do; None where they were not looked at, or too seldom.
+        time: What they do; None where they were not sampled, or too rarely.
     """
 
     counted: LoaderWorkers | None
@@ -55,26 +55,26 @@ class WorkerProcesses(Frozen, frozen=True):
         if self.time is None or self.time.are_idle:
             return ()
         most = self.time.most
-        rest = (one for one in self.time.functions if not _same(one, most))
-        return ((most,) if most else ()) + tuple(rest)
+        first = () if most is None else (most,)
+        keys = {part.key for part in first}
+        return (*first, *(it for it in self.time.functions if it.key not in keys))
 
     @property
-    def work(self) -> bool:
+    def are_working(self) -> bool:
         """Return whether they were found at work more often than waiting for some."""
         return self.time is not None and self.time.waits_percent < _AT_WORK_PERCENT
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return how many they are and where their time goes, as far as it is told."""
+        """Return how many they are and where their time goes, as far as known."""
         counted, time = self.counted, self.time
-        named = None if time is None or time.are_idle else time.most
+        are_idle = time is not None and time.are_idle
+        named = None if time is None or are_idle else time.most
         return _INPUT.facts(
             workers=None if counted is None else counted.workers,
             cores=None if counted is None else counted.cores,
             worker_share=None if named is None else named.share_percent,
             worker_waits=None if time is None else time.waits_percent,
-            workers_idle=time.idle_percent
-            if time is not None and time.are_idle
-            else None,
+            workers_idle=time.idle_percent if time is not None and are_idle else None,
         )
 
     def actions(self) -> tuple[Action, ...]:
@@ -83,15 +83,19 @@ class WorkerProcesses(Frozen, frozen=True):
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        few = () if more is None else _numbered(_INPUT.chosen("add_workers"), more)
+        few = (
+            ()
+            if more is None
+            else _put_worker_number(_INPUT.chosen("add_workers"), more)
+        )
         if time is None or time.place is None:
             if not few:
                 return _INPUT.chosen("make_cheaper")
             return (*few, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
             return (*few, *self.cheaper())
-        rest = few or (_INPUT.chosen("add_cores") if counted is not None else ())
-        return (*self.cheaper(), *rest)
+        others = few or (_INPUT.chosen("add_cores") if counted is not None else ())
+        return (*self.cheaper(), *others)
 
     def cheaper(self) -> tuple[Action, ...]:
         """Return that their work is to be made cheaper, where one function has most."""
@@ -122,10 +126,14 @@ def sized(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
     if not any(one in _worker_codes() for one in actions):
         return actions
     cores = signals.of(machine_cores)
-    return _numbered(actions, min(cores.values()), most=True) if cores else actions
+    return (
+        _put_worker_number(actions, min(cores.values()), most=True)
+        if cores
+        else actions
+    )
 
 
-def _numbered(
+def _put_worker_number(
     actions: Iterable[Action], number: int, *, most: bool = False
 ) -> tuple[Action, ...]:
     """Put a number of workers into the code of actions.
@@ -133,20 +141,19 @@ def _numbered(
     Args:
         most: Whether a smaller one that stands there stays.
     """
-
-    def fitting(action: Action) -> Action:
+    numbered = []
+    for action in actions:
         code, given = _worker_codes().get(action, (None, 0))
         if code is None:
-            return action
-        workers = min(given, number) if most else number
-        return msgspec.structs.replace(
-            action, code=code.replace("{workers}", str(workers))
-        )
+            numbered.append(action)
+            continue
+        workers = str(min(given, number) if most else number)
+        code = code.replace("{workers}", workers)
+        numbered.append(msgspec.structs.replace(action, code=code))
+    return tuple(numbered)
 
-    return tuple(map(fitting, actions))
 
-
-@lru_cache(maxsize=1)
+@cache
 def _worker_codes() -> dict[Action, tuple[str, int]]:
     """Return actions whose code says how many workers there are, with that code."""
     return {
@@ -154,11 +161,3 @@ def _worker_codes() -> dict[Action, tuple[str, int]]:
         for item in catalogue().rules.values()
         for key, code in item.worker_codes.items()
     }
-
-
-def _same(one: Part, other: Part | None) -> bool:
-    if other is None:
-        return False
-    return (one.function, one.file, one.line) == (
-        *(other.function, other.file, other.line),
-    )

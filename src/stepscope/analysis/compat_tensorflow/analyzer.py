@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.compat_tensorflow.steps import compat_steps
-from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, result_of
+from stepscope.analysis.input_pipeline_analyzer.analyzer import HostInput, combine_sides
 from stepscope.analysis.input_pipeline_analyzer.device_side import (
     PERCENTS,
     STEP_TIMES,
@@ -24,17 +24,17 @@ from stepscope.analysis.input_pipeline_analyzer.device_side import (
 )
 from stepscope.analysis.input_pipeline_analyzer.host_side import host_side
 from stepscope.analysis.input_pipeline_analyzer.steps import DEVICE_ROWS, InputStep
-from stepscope.analysis.overview_page.ops import Eager, Placement, placement_of
-from stepscope.analysis.overview_page.page import page_of
-from stepscope.analysis.results.statistics import statistics_of
+from stepscope.analysis.overview_page.ops import Eager, Placement, op_placements
+from stepscope.analysis.overview_page.page import compose_page
+from stepscope.analysis.results.statistics import sample_statistics
 from stepscope.analysis.results.tables import room_reasons
-from stepscope.analysis.steps.input_share import verdict_of
+from stepscope.analysis.steps.input_share import verdict_on_share
 from stepscope.analysis.steps.measured_hosts import measured_run
 from stepscope.analysis.steps.summary import (
     Step,
     StepSummary,
     StepTimes,
-    bottleneck_of,
+    bottleneck_side,
 )
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import combined, totals_by
@@ -52,14 +52,11 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.compat_tensorflow.steps import CompatStep
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
     from stepscope.analysis.input_pipeline_analyzer.host_side import HostSide
     from stepscope.analysis.options import InputPipelineOptions, OverviewPageOptions
     from stepscope.analysis.overview_page import OverviewPageResult
-    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("compat_tensorflow")
@@ -89,7 +86,7 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     frame = pl.DataFrame(
         [{"step_ps": step.duration_ps, **step.category_ps} for step in steps]
     )
-    times, missing = statistics_of(
+    times, missing = sample_statistics(
         frame["step_ps"], field="step_time_ms", scale=PS_PER_MS
     )
     total = int(frame["step_ps"].sum())
@@ -102,67 +99,48 @@ def compat_summary(steps: Sequence[CompatStep]) -> StepTimes:
     summary = StepSummary(
         step_count=len(steps),
         row_count=len(steps),
-        left_out={},
         step_time_ms=times,
-        host_period_ms=None,
-        batch_time_ms=None,
         device_step_time_ms=times,
         breakdown_ms={
             name: value / len(steps) / PS_PER_MS for name, value in sums.items()
         },
         breakdown_std_ms={
-            name: statistics_of(frame[name], field=name, scale=PS_PER_MS)[0].std
+            name: sample_statistics(frame[name], field=name, scale=PS_PER_MS)[0].std
             for name in CATEGORIES
         },
         breakdown_percent=shares,
-        breakdown_detail_ms={},
-        overlapped_ms=None,
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares["kernel_launch"],
         input_percent=shares["input"],
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
-        any_device=None,
-        bottleneck=bottleneck_of(verdict_of(shares["input"])),
+        bottleneck=bottleneck_side(verdict_on_share(shares["input"])),
     )
     absent = tuple(
         _WHY["not_in_compat"].for_field(field)
         for field in (
-            "breakdown_detail_ms",
-            "host_period_ms",
-            "overlapped_ms",
-            "any_device",
+            *("breakdown_detail_ms", "host_period_ms", "overlapped_ms", "any_device"),
             "op_placement.host_self_time_percent",
             "op_placement.device_self_time_percent",
-            "op_placement.dataset_executions",
-            "steps.device_working_ms",
-            "steps.idle_input_ms",
-            "batch_time_ms",
-            "steps.batches",
-            "steps.gap_ms",
+            *("op_placement.dataset_executions", "steps.device_working_ms"),
+            *("steps.idle_input_ms", "batch_time_ms", "steps.batches", "steps.gap_ms"),
             "steps.device_busy_ms",
         )
     )
-    return StepTimes(tuple(map(_step, steps)), summary, (*missing, *absent))
-
-
-def _step(step: CompatStep) -> Step:
-    return Step(
-        step=step.group,
-        name=step.name,
-        host=step.host,
-        batches=None,
-        start_ms=step.start_ps / PS_PER_MS,
-        duration_ms=step.duration_ps / PS_PER_MS,
-        device_step_time_ms=step.duration_ps / PS_PER_MS,
-        flags=(),
-        breakdown_ms={name: step.category_ps[name] / PS_PER_MS for name in CATEGORIES},
-        device_working_ms=None,
-        idle_input_ms=None,
-        gap_ms=None,
-        device_busy_ms=None,
-        device_busy_least_ms=None,
-        device_busy_most_ms=None,
+    listed = tuple(
+        Step(
+            step=step.group,
+            name=step.name,
+            host=step.host,
+            start_ms=step.start_ps / PS_PER_MS,
+            duration_ms=step.duration_ps / PS_PER_MS,
+            device_step_time_ms=step.duration_ps / PS_PER_MS,
+            breakdown_ms={
+                name: step.category_ps[name] / PS_PER_MS for name in CATEGORIES
+            },
+        )
+        for step in steps
     )
+    return StepTimes(listed, summary, (*missing, *absent))
 
 
 _ANNOTATED: Final = [
@@ -228,12 +206,12 @@ def overview_page(
     steps = compat_steps(measured.run, measured.names)
     if isinstance(steps, Unavailable):
         return steps
-    placed = placement_of(measured.run, measured.run.hosts)
+    placed = op_placements(measured.run)
     counted = compat_placement(measured.run, measured.names)
     if not isinstance(counted, Unavailable):
         placement, eager = counted
         placed = msgspec.structs.replace(placed, placement=placement, eager=eager)
-    page = page_of(
+    page = compose_page(
         measured, options, times=compat_summary(steps), account=(), placed=placed
     )
     return msgspec.structs.replace(page, compat=PRODUCER)
@@ -247,11 +225,6 @@ def compat_input_ops(profile: ProfileData, host: str) -> pl.DataFrame | Unavaila
     events = profile.table(host, "events")
     if isinstance(events, Unavailable):
         return events
-    rows = _summed(found, handles(events, "track"))
-    return rows if len(rows) else _WHY["no_ops"]
-
-
-def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     ops = found.ops
     dataset = (ops["category"] == int(OpCategory.DATASET)) & (ops["type"] == "Dataset")
     infeed = ops["type"].str.contains(_INFEED)
@@ -259,7 +232,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
     count = len(ops)
     own = totals_by(found.op, found.self_ps, count=count)
     outer = totals_by(found.op, found.dur_ps, count=count, where=found.outermost)
-    pairs = combined([found.op, track[found.event]])
+    pairs = combined([found.op, handles(events, "track")[found.event]])
     threads = np.bincount(found.op[pairs.first], minlength=count)
     name = pl.col("name")
     category = (
@@ -271,7 +244,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
         .then(pl.lit("advanced_file_read"))
         .otherwise(pl.lit("demanded_file_read"))
     )
-    return (
+    rows = (
         ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", outer.total),
@@ -284,6 +257,7 @@ def _summed(found: HostOpEvents, track: NDArray[np.int32]) -> pl.DataFrame:
         .select(pl.col(name).cast(kind) for name, kind in INPUT_OP_ROWS.items())
         .sort("self_ps", "name", descending=[True, False])
     )
+    return rows if len(rows) else _WHY["no_ops"]
 
 
 def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
@@ -296,13 +270,23 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         percent: Share of the steps that is input.
     """
     written, summary, missing = times
-    steps = tuple(map(_compat_step, written))
-    stats, few = statistics_of(
-        [
-            step.input_percent_avg
-            for step in steps
-            if step.input_percent_avg is not None
-        ],
+    steps = []
+    for step in written:
+        spent_percent = None
+        if step.duration_ms:
+            spent_percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
+        steps.append(
+            InputStep(
+                **{name: getattr(step, name) for name in Step.__struct_fields__},
+                counted=True,
+                input_ms=step.breakdown_ms["input"],
+                input_percent_avg=spent_percent,
+                input_percent_min=spent_percent,
+                input_percent_max=spent_percent,
+            )
+        )
+    stats, few = sample_statistics(
+        [one.input_percent_avg for one in steps if one.input_percent_avg is not None],
         field="input_percent_stats",
     )
     absent = (
@@ -318,18 +302,14 @@ def compat_device_side(times: StepTimes, percent: float) -> DeviceSide:
         if one.field.startswith(STEP_TIMES[0])
     ]
     return DeviceSide(
-        verdict=verdict_of(percent),
+        verdict=verdict_on_share(percent),
         input_percent=percent,
         input_at_most_percent=percent,
-        input_wait_percent=None,
-        input_transfer_percent=None,
         step_time_ms=summary.step_time_ms,
         device_step_time_ms=summary.device_step_time_ms,
         input_percent_stats=stats,
-        steps=steps,
+        steps=tuple(steps),
         devices=pl.DataFrame(schema=DEVICE_ROWS.dtypes()),
-        consumer_wait=None,
-        shares={},
         missing=(
             *kept,
             *few,
@@ -343,23 +323,6 @@ _NOT_OF_THEIRS: Final = (
     *("input_wait_ms", "input_transfer_ms", "consumer_wait_ms"),
     *("device_busy_least_ms", "device_busy_most_ms"),
 )
-
-
-def _compat_step(step: Step) -> InputStep:
-    percent = None
-    if step.duration_ms:
-        percent = 100.0 * step.breakdown_ms["input"] / step.duration_ms
-    return InputStep(
-        **{name: getattr(step, name) for name in Step.__struct_fields__},
-        counted=True,
-        input_ms=step.breakdown_ms["input"],
-        input_wait_ms=None,
-        input_transfer_ms=None,
-        input_percent_avg=percent,
-        input_percent_min=percent,
-        input_percent_max=percent,
-        consumer_wait_ms=None,
-    )
 
 
 def input_pipeline_analyzer(
@@ -383,56 +346,41 @@ def input_pipeline_analyzer(
         return _WHY["no_step_time"]
     steps = compat_device_side(times, percent)
     work = host_side(measured.run, rows_of=compat_input_ops)
-    by_host = tuple(_alone(name, steps, work) for name in measured.names)
-    result = result_of(measured, steps, work, by_host)
+    by_host = tuple(_host_input(name, steps, work) for name in measured.names)
+    result = combine_sides(measured, steps, work, by_host)
     if isinstance(result, Unavailable):
         return result
-    word = _word(percent, other)
+    if percent >= THRESHOLDS.input_critical.value:
+        word = "HIGHLY"
+    elif percent >= THRESHOLDS.input_warn.value:
+        word = "MODERATELY"
+    else:
+        word = "POTENTIALLY" if other >= _POTENTIALLY_PERCENT else "NOT"
+    if word != "POTENTIALLY":
+        remark = ""
+    else:
+        remark = (
+            " TensorFlow's own page calls it POTENTIALLY input-bound, because "
+            f"{other:.1f} % of the step has no class there; time that nobody "
+            "explains is no evidence of input."
+        )
     return msgspec.structs.replace(
         result,
         compat=PRODUCER,
         compat_verdict=word,
-        text=result.text + _remark(word, other),
+        text=result.text + remark,
     )
 
 
-def _alone(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
+def _host_input(host: str, steps: DeviceSide, work: HostSide) -> HostInput:
     mine = [step for step in steps.steps if step.host == host]
     spent = sum(step.input_ms or 0.0 for step in mine)
     whole = sum(step.duration_ms for step in mine)
     percent = 100.0 * spent / whole if whole else None
     return HostInput(
         host=host,
-        verdict=verdict_of(percent),
+        verdict=verdict_on_share(percent),
         input_percent=percent,
-        input_at_most_percent=None,
-        input_wait_percent=None,
-        input_transfer_percent=None,
         largest_category=work.largest_by_host.get(host),
         step_count=len(mine),
-    )
-
-
-def _word(input_percent: float, unexplained_percent: float) -> str:
-    """Return the word that TensorFlow's page has for the program.
-
-    Args:
-        input_percent: Share of the steps that is input.
-        unexplained_percent: Share that has no class.
-    """
-    if input_percent >= THRESHOLDS.input_critical.value:
-        return "HIGHLY"
-    if input_percent >= THRESHOLDS.input_warn.value:
-        return "MODERATELY"
-    return "POTENTIALLY" if unexplained_percent >= _POTENTIALLY_PERCENT else "NOT"
-
-
-def _remark(word: str, unexplained_percent: float) -> str:
-    """Say what TensorFlow's page calls the program where the verdict differs."""
-    if word != "POTENTIALLY":
-        return ""
-    return (
-        " TensorFlow's own page calls it POTENTIALLY input-bound, because "
-        f"{unexplained_percent:.1f} % of the step has no class there; time that nobody "
-        "explains is no evidence of input."
     )

@@ -14,8 +14,7 @@ from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tables import DEVICE_ACTIVITY
-from stepscope.trace.tracks import DERIVED_LINES, TRACK_KINDS
+from stepscope.trace.tables import DERIVED_LINES, DEVICE_ACTIVITY, TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Events(Frozen, frozen=True):
         number = np.where(self.number == HOST_PREPARE, HOST_COMPUTE, self.number)
         return msgspec.structs.replace(self, number=number.astype(np.uint8))
 
-    def marked(self) -> dict[int, tuple[str, int, int]]:
+    def spans_of_markers(self) -> dict[int, tuple[str, int, int]]:
         """Map groups to name, begin and end of the longest event that marks each."""
         found: dict[int, tuple[str, int, int]] = {}
         for row in np.flatnonzero(self.is_marker).tolist():
@@ -112,7 +111,7 @@ class Events(Frozen, frozen=True):
                 found[group] = (str(group), begin, end)
         return found
 
-    def of_group(self, group: int, number: int) -> Spans:
+    def spans_of_class(self, group: int, number: int) -> Spans:
         """Return when events of a class in a step group were active."""
         rows = (self.group == group) & (self.number == number)
         return Spans.from_events(self.start_ps[rows], self.dur_ps[rows])
@@ -131,7 +130,10 @@ def host_events(trace: TraceData, tables: Mapping[str, pl.DataFrame]) -> Events:
         tables["event_types"]["name"], _HOST_RULES, otherwise=HOST_COMPUTE
     )
     number = by_name[handles(events, "type")[rows]].copy()
-    is_marker = _with_stat(trace, tables["stats"], StatKey.STEP_NAME, rows)
+    owners = rows_with_key(
+        tables["stats"], "event", find_handle(trace.strings, StatKey.STEP_NAME)
+    ).owner
+    is_marker: NDArray[np.bool_] = np.isin(rows, owners)
     names = tables["event_types"]["name"].str.contains(_HOST_RULES[0][1]).to_numpy()
     is_marker |= names[handles(events, "type")[rows]]
     number[is_marker] = SKIPPED
@@ -180,28 +182,20 @@ def _numbers_by_name(
     names: pl.Series, rules: Sequence[tuple[int, str]], otherwise: int
 ) -> NDArray[np.uint8]:
     found: NDArray[np.uint8] = (
-        pl.select(_first_match(names, rules).fill_null(otherwise))
+        pl.select(
+            pl.coalesce(
+                *(
+                    pl.when(pl.lit(names).str.contains(pattern)).then(
+                        pl.lit(number, pl.UInt8)
+                    )
+                    for number, pattern in rules
+                )
+            ).fill_null(otherwise)
+        )
         .to_series()
         .to_numpy()
     )
     return found
-
-
-def _first_match(names: pl.Series, rules: Sequence[tuple[int, str]]) -> pl.Expr:
-    return pl.coalesce(
-        *(
-            pl.when(pl.lit(names).str.contains(pattern)).then(pl.lit(number, pl.UInt8))
-            for number, pattern in rules
-        )
-    )
-
-
-def _with_stat(
-    trace: TraceData, stats: pl.DataFrame, key: StatKey, rows: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    owners = rows_with_key(stats, "event", find_handle(trace.strings, key)).owner
-    chosen: NDArray[np.bool_] = np.isin(rows, owners)
-    return chosen
 
 
 class CompatStep(Frozen, frozen=True, eq=True):
@@ -235,7 +229,7 @@ def compat_steps(
     """
     found: list[CompatStep] = []
     for host in hosts:
-        steps = _steps_of(profile, host)
+        steps = _sweep_host(profile, host)
         if isinstance(steps, Unavailable):
             return steps
         found += steps
@@ -244,7 +238,7 @@ def compat_steps(
     return tuple(found)
 
 
-def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
+def _sweep_host(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable:
     trace = profile.trace(host)
     tables = {}
     for name in ("tracks", "events", "event_types", "stats"):
@@ -265,8 +259,8 @@ def _steps_of(profile: ProfileData, host: str) -> list[CompatStep] | Unavailable
     swept = device_events(activity, tables["event_types"], trace)
     on_host = host_events(trace, tables)
     sweep = _Sweep(host, on_host.without_device() if on_cpu else on_host, swept)
-    spans = on_host.marked() if on_cpu else _stored_spans(trace, tables)
-    return [sweep.step(group, *span) for group, span in sorted(spans.items())]
+    spans = on_host.spans_of_markers() if on_cpu else _stored_spans(trace, tables)
+    return [sweep.sweep_step(group, *span) for group, span in sorted(spans.items())]
 
 
 class _Sweep(Frozen, frozen=True):
@@ -276,25 +270,29 @@ class _Sweep(Frozen, frozen=True):
     on_host: Events
     on_device: Events
 
-    def step(self, group: int, name: str, start_ps: int, end_ps: int) -> CompatStep:
+    def sweep_step(
+        self, group: int, name: str, start_ps: int, end_ps: int
+    ) -> CompatStep:
         """Charge each instant to the largest class that is active."""
-        start_ps, end_ps = self._with_marker(group, start_ps, end_ps)
+        start_ps, end_ps = self._span_of_marker(group, start_ps, end_ps)
         left = Spans.of([(start_ps, end_ps)])
         charged = dict.fromkeys(sorted({*CLASS_CATEGORIES.values(), "other"}), 0)
         numbers = np.union1d(self.on_host.number, self.on_device.number)
         for number in sorted(numbers.tolist(), reverse=True):
             if number == SKIPPED:
                 continue
-            active = self.on_host.of_group(group, number) | self.on_device.of_group(
+            active = self.on_host.spans_of_class(
                 group, number
-            )
+            ) | self.on_device.spans_of_class(group, number)
             category = CLASS_CATEGORIES.get(number, "other")
             charged[category] += (left & active).length_ps
             left = left - active
         charged["other"] += left.length_ps
         return CompatStep(self.host, group, name, start_ps, end_ps - start_ps, charged)
 
-    def _with_marker(self, group: int, start_ps: int, end_ps: int) -> tuple[int, int]:
+    def _span_of_marker(
+        self, group: int, start_ps: int, end_ps: int
+    ) -> tuple[int, int]:
         """Return the marker's span if it includes the given one, else the given one."""
         events = self.on_host
         for row in np.flatnonzero(events.is_marker & (events.group == group)).tolist():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import share, tables_of
+from stepscope.analysis.results.tables import share_percent, tables_of
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.device.activity_classes import activity_classes
@@ -18,8 +18,8 @@ from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import GIB, PS_PER_MS, PS_PER_S, PS_PER_US
 
@@ -68,7 +68,7 @@ def call_rows(
         most: How many rows at most; all where it is None.
     """
     frames = [
-        _calls_of(profile, work).with_columns(shape)
+        _calls_of_host(profile, work).with_columns(shape)
         for work, shape in zip(works, shapes, strict=True)
     ]
     ordered = pl.concat(frames, how="diagonal_relaxed").sort(
@@ -91,17 +91,19 @@ def call_rows(
     )
 
 
-def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
-    """Return the calls of one host with times in picoseconds."""
+def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
     count = len(work.calls)
     order = np.argsort(ints(work.calls, "start_ps"), kind="stable")
     number = np.empty(count, np.int64)
     number[order] = np.arange(1, count + 1)
+    launches = pl.Series("launches", np.bincount(work.launch_call, minlength=count))
+    if "launches" in work.absent:
+        launches = pl.Series("launches", [None] * count, pl.Int64)
     calls = work.calls.with_columns(
         pl.lit(work.host).alias("host"),
         pl.Series("call", number),
-        _launches(work),
-        _steps(profile, work),
+        launches,
+        _step_numbers(profile, work),
     )
     if "device_activity" in work.absent:
         kinds: dict[str, Any] = dict.fromkeys(_ON_DEVICE, pl.Int64())
@@ -109,7 +111,7 @@ def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         return calls.with_columns(
             pl.lit(None, dtype).alias(name) for name, dtype in kinds.items()
         )
-    found = pl.DataFrame(_on_devices(profile, work))
+    found = pl.DataFrame(_device_columns(profile, work))
     if "launches" in work.absent:
         # What a call on the host put on a device is not known.
         seen = pl.int_range(pl.len()) >= work.executions
@@ -117,14 +119,7 @@ def _calls_of(profile: ProfileData, work: OpWork) -> pl.DataFrame:
     return calls.hstack(found)
 
 
-def _launches(work: OpWork) -> pl.Series:
-    count = len(work.calls)
-    if "launches" in work.absent:
-        return pl.Series("launches", [None] * count, pl.Int64)
-    return pl.Series("launches", np.bincount(work.launch_call, minlength=count))
-
-
-def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
+def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
     """Return columns of `_ON_DEVICE`."""
     count = len(work.calls)
     activity = present(profile.table(work.host, "device_activity"))
@@ -151,19 +146,25 @@ def _on_devices(profile: ProfileData, work: OpWork) -> list[pl.Series]:
         .to_series()
     )
     end_ps = ints(activity, "start_ps")[work.activity] + dur_ps
+    sizes = activity["bytes"].gather(work.activity[is_copy])
+    calls = work.call[is_copy]
+    copied = np.zeros(count, np.int64)
+    np.add.at(copied, calls, sizes.fill_null(0).to_numpy())
+    sized = np.ones(count, np.bool_)
+    sized[calls[sizes.is_null().to_numpy()]] = False
     return [
         pl.Series("device_ps", spent),
-        _waits(profile, work, device, end_ps),
+        _idle_times(profile, work, device, end_ps),
         *(
             pl.Series(name, np.bincount(work.call[mine], minlength=count))
             for name, mine in counts.items()
         ),
-        _copy_bytes(activity, work, is_copy),
+        nullable("copy_bytes", copied, sized),
         devices,
     ]
 
 
-def _waits(
+def _idle_times(
     profile: ProfileData,
     work: OpWork,
     device: NDArray[np.int32],
@@ -193,20 +194,7 @@ def _waits(
     return nullable("waiting_ps", waited, known)
 
 
-def _copy_bytes(
-    activity: pl.DataFrame, work: OpWork, is_copy: NDArray[np.bool_]
-) -> pl.Series:
-    count = len(work.calls)
-    sizes = activity["bytes"].gather(work.activity[is_copy])
-    calls = work.call[is_copy]
-    total = np.zeros(count, np.int64)
-    np.add.at(total, calls, sizes.fill_null(0).to_numpy())
-    known = np.ones(count, np.bool_)
-    known[calls[sizes.is_null().to_numpy()]] = False
-    return nullable("copy_bytes", total, known)
-
-
-def _steps(profile: ProfileData, work: OpWork) -> pl.Series:
+def _step_numbers(profile: ProfileData, work: OpWork) -> pl.Series:
     """Return the number of the step of each call; null where there is none.
 
     The step of its device work where that is known, else the step during which it
@@ -243,7 +231,21 @@ def kernel_rows(
     frames = []
     for work in works:
         classes = present(profile.derived(work.host, activity_classes))
-        sums = _class_sums(profile, work, classes.code, len(classes.rows))
+        activity = present(profile.table(work.host, "device_activity"))
+        dur_ps = ints(activity, "dur_ps")[work.activity]
+        extremes = extremes_by(
+            classes.code[work.activity], dur_ps, count=len(classes.rows)
+        )
+        used = np.flatnonzero(extremes.count).astype(np.int32)
+        sums = pl.DataFrame(
+            {
+                "class": used,
+                "n": extremes.count[used],
+                "sum_ps": extremes.total[used],
+                "least_ps": extremes.least[used],
+                "most_ps": extremes.greatest[used],
+            }
+        )
         kinds = classes.rows["kind"].to_numpy()
         rows = sums.join(fills[work.host], on="class", how="inner").with_columns(
             host=pl.lit(work.host)
@@ -261,32 +263,13 @@ def kernel_rows(
         )
     whole = pl.concat(frames)
     total = int(whole["sum_ps"].sum())
-    return _ranked(
-        _summed(whole, _SHAPE).with_columns(
+    return _rank_by_time(
+        _sum_by_key(whole, _SHAPE).with_columns(
             (pl.col("least_ps") / PS_PER_US).alias("min_us"),
-            share(pl.col("sum_ps"), total).alias("percent"),
+            share_percent(pl.col("sum_ps"), total).alias("percent"),
         ),
         KERNEL_ROWS,
         ("kernel_name", "op_name", "grid_dim", "block_dim"),
-    )
-
-
-def _class_sums(
-    profile: ProfileData, work: OpWork, code: NDArray[np.int32], count: int
-) -> pl.DataFrame:
-    """Add up by class the activities of the calls."""
-    activity = present(profile.table(work.host, "device_activity"))
-    dur_ps = ints(activity, "dur_ps")[work.activity]
-    sums = extremes_by(code[work.activity], dur_ps, count=count)
-    rows = np.flatnonzero(sums.count).astype(np.int32)
-    return pl.DataFrame(
-        {
-            "class": rows,
-            "n": sums.count[rows],
-            "sum_ps": sums.total[rows],
-            "least_ps": sums.least[rows],
-            "most_ps": sums.greatest[rows],
-        }
     )
 
 
@@ -318,13 +301,15 @@ def copy_rows(profile: ProfileData, works: Sequence[OpWork]) -> pl.DataFrame:
     key = ("kind", "name", "op_name")
     sizes = pl.when(pl.col("bytes").null_count() == 0).then(pl.col("bytes").sum())
     rate = pl.col("bytes") * (PS_PER_S / GIB) / pl.col("sum_ps")
-    summed = _summed(whole, key, sizes.alias("bytes")).with_columns(
+    summed = _sum_by_key(whole, key, sizes.alias("bytes")).with_columns(
         pl.when(pl.col("sum_ps") > 0).then(rate).alias("gib_per_s")
     )
-    return _ranked(summed, COPY_ROWS, key)
+    return _rank_by_time(summed, COPY_ROWS, key)
 
 
-def _summed(whole: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+def _sum_by_key(
+    whole: pl.DataFrame, key: Sequence[str], *more: pl.Expr
+) -> pl.DataFrame:
     return whole.group_by(*key).agg(
         pl.col("n").sum().alias("occurrences"),
         pl.col("sum_ps").sum(),
@@ -336,7 +321,7 @@ def _summed(whole: pl.DataFrame, key: Sequence[str], *more: pl.Expr) -> pl.DataF
     )
 
 
-def _ranked(
+def _rank_by_time(
     summed: pl.DataFrame, schema: TableSchema, ties: Sequence[str]
 ) -> pl.DataFrame:
     return (

@@ -14,7 +14,7 @@ from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -145,7 +145,7 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     )
     shaped = kernels.join(
         known, on="device", how="left", maintain_order="left"
-    ).with_columns(_blocks("least"), _blocks("most"))
+    ).with_columns(_block_bound("least"), _block_bound("most"))
     cores = pl.col("multiprocessors")
     small = (
         pl.when(pl.col("most") < cores)
@@ -167,7 +167,7 @@ def kernel_fill(kernels: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     ).drop("least", "most", "in_threads")
 
 
-def _blocks(bound: Literal["least", "most"]) -> pl.Expr:
+def _block_bound(bound: Literal["least", "most"]) -> pl.Expr:
     """Return the fewest or the most blocks that a recorded grid can mean.
 
     Some launch calls of AMD's runtime count a grid in threads, others in blocks, and
@@ -183,7 +183,9 @@ def _blocks(bound: Literal["least", "most"]) -> pl.Expr:
     return pl.when(pl.col("in_threads")).then(groups).otherwise(blocks).alias(bound)
 
 
-def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> Parts:
+def device_time_parts(
+    profile: ProfileData, work: OpWork, fills: pl.DataFrame | None
+) -> Parts:
     """Charge the device time of one host's calls, and the waits between.
 
     Args:
@@ -219,9 +221,24 @@ def parts_of(profile: ProfileData, work: OpWork, fills: pl.DataFrame | None) -> 
             - Spans.from_events(start_ps[tested], dur_ps[tested])
         ).length_ps
         busy = Spans.from_events(one.start_ps, one.dur_ps)
-        waits = _waits(work, mine, start_ps + dur_ps)
+        calls = np.unique(work.call[mine])
+        last = np.full(len(work.calls), np.iinfo(np.int64).min)
+        np.maximum.at(last, work.call[mine], (start_ps + dur_ps)[mine])
+        launched = work.calls["launched"].to_numpy()
+        calls = calls[launched[calls]]
+        begins = ints(work.calls, "start_ps")[calls]
+        waits = Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
         waiting_ps += (waits - busy).length_ps
-    return Parts(found, waiting_ps if _starts_known(work) else None, untested_ps)
+    with_work = np.unique(work.call)
+    with_starts = work.calls["launched"].to_numpy()[with_work]
+    needed = LIMITS["known_starts_percent"].value
+    return Parts(
+        found,
+        waiting_ps
+        if bool(len(with_starts) and 100.0 * with_starts.mean() >= needed)
+        else None,
+        untested_ps,
+    )
 
 
 def _part_of_class(
@@ -241,25 +258,7 @@ def _part_of_class(
     return part, untested
 
 
-def _waits(work: OpWork, mine: NDArray[np.bool_], end_ps: NDArray[np.int64]) -> Spans:
-    """Return the spans from each call's begin to its last activity on one device."""
-    calls = np.unique(work.call[mine])
-    last = np.full(len(work.calls), np.iinfo(np.int64).min)
-    np.maximum.at(last, work.call[mine], end_ps[mine])
-    launched = work.calls["launched"].to_numpy()
-    calls = calls[launched[calls]]
-    begins = ints(work.calls, "start_ps")[calls]
-    return Spans.from_events(begins, np.maximum(last[calls] - begins, 0))
-
-
-def _starts_known(work: OpWork) -> bool:
-    with_work = np.unique(work.call)
-    launched = work.calls["launched"].to_numpy()[with_work]
-    needed = LIMITS["known_starts_percent"].value
-    return bool(len(launched) and 100.0 * launched.mean() >= needed)
-
-
-def cause_of(
+def dominant_cause(
     parts: Sequence[Parts], absent: Unavailable | None
 ) -> tuple[Cause, list[Missing]]:
     """Add up the hosts and say what dominates.
@@ -283,45 +282,48 @@ def cause_of(
         open_share = ps["unknown"] / total
         shares = {
             "transfer": (ps["transfer"] / total,) * 2,
-            "utilisation": _range((poor + (waiting or 0)) / total, open_share),
-            "compute": _range(ps["compute"] / total, open_share),
+            "utilisation": _share_range((poor + (waiting or 0)) / total, open_share),
+            "compute": _share_range(ps["compute"] / total, open_share),
         }
     percents = {
         name: 100.0 * low if low == high else None
         for name, (low, high) in shares.items()
     }
-    cause = Cause(
-        dominant=_dominant(shares),
-        transfer_percent=percents.get("transfer"),
-        utilisation_percent=percents.get("utilisation"),
-        compute_percent=percents.get("compute"),
-        total_us=_us(total),
-        waiting_us=_us(waiting),
-        untested_us=_us(untested),
-        **{f"{name}_us": _us(value) for name, value in _known(ps, untested).items()},
-    )
-    return cause, _missing(cause)
-
-
-def _known(ps: dict[str, int], untested: int) -> dict[str, int | None]:
-    """Return the parts, with None for zeros that may be unknown time.
-
-    What is not zero is at least so much.
-    """
     doubtful = {"low_occupancy"} if untested else set()
     if ps["unknown"]:
         doubtful |= {"compute", "low_occupancy", "small_grid"}
-    return {
+    # A zero may be unknown time; what is not zero is at least so much.
+    known_ps = {
         name: None if name in doubtful and not value else value
         for name, value in ps.items()
     }
+    cause = Cause(
+        dominant=_dominant_part(shares),
+        transfer_percent=percents.get("transfer"),
+        utilisation_percent=percents.get("utilisation"),
+        compute_percent=percents.get("compute"),
+        total_us=_to_us(total),
+        waiting_us=_to_us(waiting),
+        untested_us=_to_us(untested),
+        **{f"{name}_us": _to_us(value) for name, value in known_ps.items()},
+    )
+    of_whole = _WHY["no_fill"]
+    if cause.waiting_us is None:
+        of_whole = _WHY["no_starts"]
+    elif cause.total_us == 0:
+        of_whole = _WHY["no_time"]
+    return cause, [
+        (_WHY["no_fill"] if name in _FILLED else of_whole).for_field(f"cause.{name}")
+        for name in cause.__struct_fields__
+        if getattr(cause, name) is None
+    ]
 
 
-def _range(low: float, more: float) -> tuple[float, float]:
+def _share_range(low: float, more: float) -> tuple[float, float]:
     return low, low + more
 
 
-def _dominant(
+def _dominant_part(
     shares: dict[str, tuple[float, float]],
 ) -> Literal["transfer", "utilisation", "compute", "mixed"] | None:
     """Return the part above half whatever is unknown; None where that decides."""
@@ -336,19 +338,5 @@ def _dominant(
     return None
 
 
-def _us(ps: int | None) -> float | None:
+def _to_us(ps: int | None) -> float | None:
     return None if ps is None else ps / PS_PER_US
-
-
-def _missing(cause: Cause) -> list[Missing]:
-    """Return why members of a cause are null."""
-    of_whole = _WHY["no_fill"]
-    if cause.waiting_us is None:
-        of_whole = _WHY["no_starts"]
-    elif cause.total_us == 0:
-        of_whole = _WHY["no_time"]
-    return [
-        (_WHY["no_fill"] if name in _FILLED else of_whole).for_field(f"cause.{name}")
-        for name in cause.__struct_fields__
-        if getattr(cause, name) is None
-    ]

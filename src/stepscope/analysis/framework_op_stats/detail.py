@@ -20,9 +20,9 @@ from stepscope.analysis.framework_op_stats.calls import (
 )
 from stepscope.analysis.framework_op_stats.cause import (
     Cause,
-    cause_of,
+    device_time_parts,
+    dominant_cause,
     kernel_fill,
-    parts_of,
 )
 from stepscope.analysis.framework_op_stats.result import FrameworkOpStatsResult
 from stepscope.analysis.framework_op_stats.shapes import (
@@ -152,15 +152,15 @@ def op_detail(
     shapes = [call_shapes(profile, work) for work in works]
     with_device = [work for work in works if "device_activity" not in work.absent]
     with_launches = [work for work in works if "launches" not in work.absent]
-    fills = {work.host: _fills(profile, work.host) for work in with_device}
+    fills = {work.host: _kernel_fills(profile, work.host) for work in with_device}
     parts = [
-        parts_of(profile, work, fills[work.host])
+        device_time_parts(profile, work, fills[work.host])
         for work in with_device
         if len(work.activity)
     ]
-    no_device = _reason(works, "device_activity")
-    cause, missing = cause_of(parts, None if with_device else no_device)
-    share, of_share = _share(profile, works, with_device)
+    no_device = _first_reason(works, "device_activity")
+    cause, missing = dominant_cause(parts, None if with_device else no_device)
+    share, of_share = _step_share(profile, works, with_device)
     shaped = shape_rows(profile, works, shapes)
     known = msgspec.structs.asdict(stats)
     found = OpDetailResult(
@@ -176,16 +176,15 @@ def op_detail(
         share=share,
         cause=cause,
     )
-    more = (*missing, *of_share, *_missing(profile, found, works))
+    more = (*missing, *of_share, *_missing_entries(profile, found, works))
     return msgspec.structs.replace(found, missing=(*stats.missing, *more))
 
 
-def _reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
+def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
     return next((work.absent[part] for work in works if part in work.absent), None)
 
 
-def _fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return kernels of a host and how they can fill their devices."""
+def _kernel_fills(profile: ProfileData, host: str) -> pl.DataFrame:
     launched = present(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
@@ -193,7 +192,7 @@ def _fills(profile: ProfileData, host: str) -> pl.DataFrame:
     return kernel_fill(launched.rows, devices)
 
 
-def _share(
+def _step_share(
     profile: ProfileData, works: Sequence[OpWork], with_device: Sequence[OpWork]
 ) -> tuple[StepShare, list[Missing]]:
     found: dict[str, Any] = dict.fromkeys(StepShare.__struct_fields__)
@@ -217,14 +216,14 @@ def _share(
         found["device_percent"] = 100.0 * busy / whole
         found["exposed_percent"] = 100.0 * alone / whole
     else:
-        why = _reason(works, "device_activity") or without_steps(profile)
+        why = _first_reason(works, "device_activity") or without_steps(profile)
         names = ("device_percent", "exposed_percent")
         missing += [why.for_field(f"share.{name}") for name in names]
     found["host_percent"] = _host_percent(
         [work for work in works if work.executions], stepped
     )
     if found["host_percent"] is None:
-        why = _reason(works, "host_op_events") or _WHY["no_host_event"]
+        why = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
         missing.append(why.for_field("share.host_percent"))
     return StepShare(**found), missing
 
@@ -233,7 +232,7 @@ def _device_share(
     profile: ProfileData, work: OpWork, windows: Windows
 ) -> tuple[int, int, int]:
     """Add up over devices: the steps, the op's work in them, and its work alone."""
-    steps = _measured(windows)
+    steps = _measured_spans(windows)
     activity = present(profile.table(work.host, "device_activity"))
     chosen = np.zeros(len(activity), np.bool_)
     chosen[work.activity] = True
@@ -259,7 +258,7 @@ def _host_percent(works: Sequence[OpWork], stepped: dict[str, Windows]) -> float
     for work in works:
         if work.host not in stepped:
             continue
-        steps = _measured(stepped[work.host])
+        steps = _measured_spans(stepped[work.host])
         calls = work.calls.head(work.executions)
         spans = Spans.from_events(ints(calls, "start_ps"), ints(calls, "host_ps"))
         inside += (spans & steps).length_ps
@@ -267,30 +266,34 @@ def _host_percent(works: Sequence[OpWork], stepped: dict[str, Windows]) -> float
     return 100.0 * inside / whole if whole else None
 
 
-def _measured(windows: Windows) -> Spans:
+def _measured_spans(windows: Windows) -> Spans:
     rows = windows.measured
     start_ps = ints(rows, "start_ps")
     return Spans.from_events(start_ps, ints(rows, "end_ps") - start_ps)
 
 
-def _missing(
+def _missing_entries(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
-    """Return why tables are null, and columns of those that are not."""
-    no_device = _reason(works, "device_activity") or _WHY["no_host_event"]
-    no_launches = _reason(works, "launches") or no_device
-    no_event = _reason(works, "host_op_events") or _WHY["no_host_event"]
-    found = []
+    no_device = _first_reason(works, "device_activity") or _WHY["no_host_event"]
+    no_launches = _first_reason(works, "launches") or no_device
+    no_event = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
+    missing = []
     if detail.call_count is None:
-        found += [no_event.for_field(name) for name in ("call_count", "calls")]
-    for name, why in (
-        ("kernels", no_device),
-        ("copies", no_device),
-        ("launches", no_launches),
-        ("shapes", _WHY["no_shapes"]),
-    ):
-        if getattr(detail, name) is None:
-            found.append(why.for_field(name))
+        missing += [no_event.for_field(name) for name in ("call_count", "calls")]
+    sides = {"host_us": no_event, "device_us": no_device}
+    sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
+    tables = {
+        "kernels": (no_device, _OF_KERNELS),
+        "copies": (no_device, _OF_COPIES),
+        "launches": (no_launches, _OF_LAUNCHES),
+        "shapes": (_WHY["no_shapes"], sides),
+    }
+    missing += [
+        why.for_field(name)
+        for name, (why, _) in tables.items()
+        if getattr(detail, name) is None
+    ]
     on_device = ("device_us", "kernels", "collectives", "copies", "devices")
     reasons = dict.fromkeys(on_device, no_device)
     no_bytes = _OF_COPIES["bytes"]
@@ -301,15 +304,9 @@ def _missing(
     reasons["shape"] = _WHY["no_shapes"]
     with_steps = detail.share.steps is not None
     reasons["step"] = _WHY["no_step"] if with_steps else without_steps(profile)
-    found += missing_columns(detail.calls, reasons, prefix="calls.")
-    if detail.shapes is not None:
-        sides = {"host_us": no_event, "device_us": no_device}
-        sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
-        found += missing_columns(detail.shapes, sides, prefix="shapes.")
-    if detail.kernels is not None:
-        found += missing_columns(detail.kernels, _OF_KERNELS, prefix="kernels.")
-    if detail.copies is not None:
-        found += missing_columns(detail.copies, _OF_COPIES, prefix="copies.")
-    if detail.launches is not None:
-        found += missing_columns(detail.launches, _OF_LAUNCHES, prefix="launches.")
-    return found
+    missing += missing_columns(detail.calls, reasons, prefix="calls.")
+    for name in ("shapes", "kernels", "copies", "launches"):
+        rows = getattr(detail, name)
+        if rows is not None:
+            missing += missing_columns(rows, tables[name][1], prefix=f"{name}.")
+    return missing

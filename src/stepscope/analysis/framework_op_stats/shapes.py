@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.framework_op_stats.work import OpWork
-    from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
@@ -50,8 +49,8 @@ def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
     count = len(work.calls)
     flops = np.full(count, _UNKNOWN, np.int64)
     accessed = np.full(count, _UNKNOWN, np.int64)
-    _of_executions(profile, work, flops, accessed)
-    _of_programs(profile, work, flops, accessed)
+    _fill_host_calls(profile, work, flops, accessed)
+    _fill_device_calls(profile, work, flops, accessed)
     return pl.DataFrame(
         [
             nullable("flops", flops, flops >= 0),
@@ -60,7 +59,7 @@ def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
     )
 
 
-def _of_executions(
+def _fill_host_calls(
     profile: ProfileData,
     work: OpWork,
     flops: NDArray[np.int64],
@@ -73,7 +72,14 @@ def _of_executions(
         return
     event = work.calls["event"].head(work.executions).to_numpy()
     place = np.searchsorted(present(events).event, event)
-    call = _innermost(costs, place)
+    call = np.full(len(costs.parent), -1, np.int64)
+    call[place] = np.arange(len(place))
+    order = np.argsort(costs.depth, kind="stable")
+    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
+    # One round per level of nesting, the outermost first.
+    for rows in np.split(order, cuts)[1:]:
+        open_rows = rows[call[rows] < 0]
+        call[open_rows] = call[costs.parent[open_rows]]
     worked = np.ones(len(call), np.bool_)
     if "device_activity" not in work.absent:
         worked = present(profile.derived(work.host, device_executions)).launched
@@ -83,31 +89,22 @@ def _of_executions(
     tells = ~np.array([callers[one] for one in types], np.bool_)
     inside = call >= 0
     telling = tells & (costs.flops[place] >= 0)
-    flops[: work.executions] = _sums(costs.flops, call, inside, worked, telling)
+    flops[: work.executions] = _sum_by_call(costs.flops, call, inside, worked, telling)
     # What an op reads and writes is told by its own operands; those of the ops that it
     # calls are in part its own intermediate results.
     own = costs.accessed_bytes[place]
-    others = _sums(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
-    outer = _around_others(costs, call, place)
+    others = _sum_by_call(costs.accessed_bytes, call, inside & worked, worked, own >= 0)
+    parent = costs.parent[place]
+    around = np.zeros(len(place), np.bool_)
+    above = call[parent[parent >= 0]]
+    around[above[above >= 0]] = True
+    # The time of a call that holds another chosen one is not its own.
     accessed[: work.executions] = np.where(
-        outer, _UNKNOWN, np.where(own >= 0, own, others)
+        around, _UNKNOWN, np.where(own >= 0, own, others)
     )
 
 
-def _innermost(costs: ExecutionCosts, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return by execution the innermost call that it is or lies in, -1 for none."""
-    call = np.full(len(costs.parent), -1, np.int64)
-    call[place] = np.arange(len(place))
-    order = np.argsort(costs.depth, kind="stable")
-    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, the outermost first.
-    for rows in np.split(order, cuts)[1:]:
-        open_rows = rows[call[rows] < 0]
-        call[open_rows] = call[costs.parent[open_rows]]
-    return call
-
-
-def _sums(
+def _sum_by_call(
     values: NDArray[np.int64],
     call: NDArray[np.int64],
     inside: NDArray[np.bool_],
@@ -126,18 +123,7 @@ def _sums(
     return np.where(complete, total, _UNKNOWN)
 
 
-def _around_others(
-    costs: ExecutionCosts, call: NDArray[np.int64], place: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which calls hold another chosen one, whose time is not theirs."""
-    parent = costs.parent[place]
-    around = np.zeros(len(place), np.bool_)
-    outer = call[parent[parent >= 0]]
-    around[outer[outer >= 0]] = True
-    return around
-
-
-def _of_programs(
+def _fill_device_calls(
     profile: ProfileData,
     work: OpWork,
     flops: NDArray[np.int64],
@@ -171,7 +157,7 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     texts = pl.Series("shape", [None], pl.String).extend_constant(
         None, max(len(work.calls) - 1, 0)
     )[: len(work.calls)]
-    for found in (_by_device(profile, work), _by_host(profile, work)):
+    for found in (_shapes_of_activity(profile, work), _shapes_of_events(profile, work)):
         call, code, known = found
         if len(call):
             number = np.full(len(work.calls), -1, np.int64)
@@ -187,8 +173,7 @@ _Found = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
 _NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
-def _by_device(profile: ProfileData, work: OpWork) -> _Found:
-    """Return calls, codes and texts from the device activity."""
+def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
     if not len(work.activity):
         return _NOTHING
     activity = present(profile.table(work.host, "device_activity"))
@@ -200,16 +185,15 @@ def _by_device(profile: ProfileData, work: OpWork) -> _Found:
     return work.call[known], code.astype(np.int64), texts
 
 
-def _by_host(profile: ProfileData, work: OpWork) -> _Found:
-    """Return calls, codes and texts from the values of the host events."""
+def _shapes_of_events(profile: ProfileData, work: OpWork) -> _Found:
     stats = profile.table(work.host, "stats")
     if not work.executions or isinstance(stats, Unavailable):
         return _NOTHING
     trace = profile.trace(work.host)
     events = work.calls["event"].head(work.executions).to_numpy().astype(np.int32)
     values = rows_of_owners(stats, "event", events)
-    sizes = _texts(trace, values, _SIZES)
-    types = _texts(trace, values, _TYPES)
+    sizes = _recorded_texts(trace, values, _SIZES)
+    types = _recorded_texts(trace, values, _TYPES)
     if sizes is None:
         return _NOTHING
     frame = sizes.rename({"text": "sizes"})
@@ -234,7 +218,7 @@ def _by_host(profile: ProfileData, work: OpWork) -> _Found:
     )
 
 
-def _texts(
+def _recorded_texts(
     trace: TraceData, values: StatRows, names: Sequence[StatKey]
 ) -> pl.DataFrame | None:
     """Return `event` and `text` of the first name that any of the events holds."""
@@ -280,8 +264,8 @@ def shape_rows(
                 .alias(f"{side}_us")
                 for side in ("host", "device")
             ),
-            _rate("flops", 1e9).alias("measured_flop_rate"),
-            _rate("accessed_bytes", GIB).alias("measured_memory_bw"),
+            _rate_expression("flops", 1e9).alias("measured_flop_rate"),
+            _rate_expression("accessed_bytes", GIB).alias("measured_memory_bw"),
         )
         .sort(
             *("device_us", "host_us", "op", "shape"),
@@ -293,7 +277,7 @@ def shape_rows(
     )
 
 
-def _rate(what: str, unit: float) -> pl.Expr:
+def _rate_expression(what: str, unit: float) -> pl.Expr:
     """Return units per second; null unless the work of every call is known."""
     known = (pl.col(what).null_count() == 0) & (pl.col("worked_ps").null_count() == 0)
     spent = pl.col("worked_ps").sum()

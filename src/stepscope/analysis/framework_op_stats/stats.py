@@ -21,9 +21,9 @@ from stepscope.analysis.ops.rows import (
     host_costs,
     host_side,
     launch_latency_ps,
-    rates,
     why_no_rates,
     without_steps,
+    work_rates,
 )
 from stepscope.analysis.ops.selection import select_ops
 from stepscope.analysis.results.tables import (
@@ -31,7 +31,7 @@ from stepscope.analysis.results.tables import (
     missing_columns,
     other_slices,
     room_reasons,
-    share,
+    share_percent,
 )
 from stepscope.derive.ops.costs import host_op_costs, op_costs
 from stepscope.derive.ops.database import device_ops, host_ops
@@ -77,7 +77,9 @@ def analyse(
         return next(iter((*host.absent.values(), *device.absent.values())), NO_OPS)
     latency_ps, samples = launch_latency_ps(profile)
     shown = [
-        _rows(side, name, costs, idle=options.include_idle, latency_ps=latency_ps)
+        _rows_of_side(
+            side, name, costs, idle=options.include_idle, latency_ps=latency_ps
+        )
         for side, name, costs in (
             (device, "Device", device_costs(profile)),
             (host, "Host", host_costs(profile)),
@@ -87,21 +89,21 @@ def analyse(
     rows = pl.concat(shown).with_row_index("rank", offset=1)
     rows = rows.select(OP_ROWS.cast_columns())
     meant = select_ops(options.op, options.scope, rows["name"])
-    missing = _missing(profile, rows, host, device)
+    missing = _missing_entries(profile, rows, host, device)
     whole = FrameworkOpStatsResult(
-        rows=rows if meant is None else rows.filter(meant.matches("name")),
+        rows=rows if meant is None else rows.filter(meant.matches_names("name")),
         pies=Pies(
-            host_by_op=_pie(host, "name"),
-            host_by_type=_pie(host, "type"),
-            device_by_op=_pie(device, "name"),
-            device_by_type=_pie(device, "type"),
+            host_by_op=_time_pie(host, "name"),
+            host_by_type=_time_pie(host, "type"),
+            device_by_op=_time_pie(device, "name"),
+            device_by_type=_time_pie(device, "type"),
         ),
         device_idle_us=device.idle_ps / PS_PER_US if len(device.rows) else None,
         host_idle_us=host.idle_ps / PS_PER_US if len(host.rows) else None,
         launch_latency_us=latency_ps / PS_PER_US,
         launch_latency_samples=samples,
         missing=tuple(missing),
-        inputs=_inputs(profile),
+        inputs=_executions_read(profile),
     )
     if meant is None:
         return whole
@@ -111,11 +113,11 @@ def analyse(
     return op_detail(profile, whole, meant, most_calls=options.most_calls)
 
 
-def _rows(
+def _rows_of_side(
     side: Side, name: str, costs: pl.DataFrame, *, idle: bool, latency_ps: float
 ) -> pl.DataFrame:
     """Return the rows of one side in rank order, without the rank."""
-    merged = side.rows.hstack(rates(side.rows, costs))
+    merged = side.rows.hstack(work_rates(side.rows, costs))
     whole = int(merged["self_ps"].sum())
     if idle:
         whole += side.idle_ps
@@ -126,31 +128,44 @@ def _rows(
             "self_ps", "name", "module", descending=[True, False, False]
         )
     on_device = name == "Device"
-    percent = share(pl.col("self_ps"), whole)
-    cumulative = share(pl.col("self_ps").cum_sum(), whole)
+    percent = share_percent(pl.col("self_ps"), whole)
+    cumulative = share_percent(pl.col("self_ps").cum_sum(), whole)
     zero = pl.lit(0.0)
+    known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
+    eager, function = pl.col("eager") > 0, pl.col("function") > 0
+    per_step = pl.lit(None, pl.Float64)
+    if side.step_count:
+        per_step = pl.col("step_ps") / (PS_PER_US * side.step_count)
     return merged.select(
         pl.lit(name).alias("host_or_device"),
         "type",
         "name",
         "occurrences",
         (pl.col("total_ps") / PS_PER_US).alias("total_time_us"),
-        _average("total_ps").alias("avg_time_us"),
+        _mean_us("total_ps").alias("avg_time_us"),
         (pl.col("self_ps") / PS_PER_US).alias("total_self_time_us"),
-        _average("self_ps").alias("avg_self_time_us"),
+        _mean_us("self_ps").alias("avg_self_time_us"),
         (percent if on_device else zero).alias("device_self_percent"),
         (cumulative if on_device else zero).alias("device_cumulative_percent"),
         (zero if on_device else percent).alias("host_self_percent"),
         (zero if on_device else cumulative).alias("host_cumulative_percent"),
         *(pl.col(column) for column in RATES),
-        _utilization().alias("tensor_core_utilization_percent"),
-        _eager().alias("eager"),
+        pl.when(known)
+        .then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
+        .alias("tensor_core_utilization_percent"),
+        pl.when(eager & function)
+        .then(pl.lit("Mixed"))
+        .when(eager)
+        .then(pl.lit("Eager"))
+        .when(function)
+        .then(pl.lit("Function"))
+        .alias("eager"),
         (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         "module",
         "hosts",
-        _per_step(side.step_count).alias("per_step_us"),
+        per_step.alias("per_step_us"),
         "activities",
-        _small(side.step_count, latency_ps).alias("small_op"),
+        _is_small_op(side.step_count, latency_ps).alias("small_op"),
         "tensor_core_eligible",
         "instructions",
         (
@@ -166,37 +181,13 @@ def _rows(
 _TENSOR_CORES: Final = ("tensor_core_utilization_percent", "tensor_core_eligible")
 
 
-def _average(column: str) -> pl.Expr:
+def _mean_us(column: str) -> pl.Expr:
     """Return a mean per execution, in µs; null without executions."""
     ran = pl.col("occurrences") > 0
     return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
 
 
-def _utilization() -> pl.Expr:
-    """Return the share of kernel time on matrix units; null where names are silent."""
-    known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
-    return pl.when(known).then(100.0 * pl.col("tensor_core_ps") / pl.col("kernel_ps"))
-
-
-def _eager() -> pl.Expr:
-    eager, function = pl.col("eager") > 0, pl.col("function") > 0
-    return (
-        pl.when(eager & function)
-        .then(pl.lit("Mixed"))
-        .when(eager)
-        .then(pl.lit("Eager"))
-        .when(function)
-        .then(pl.lit("Function"))
-    )
-
-
-def _per_step(step_count: int | None) -> pl.Expr:
-    if not step_count:
-        return pl.lit(None, pl.Float64)
-    return pl.col("step_ps") / (PS_PER_US * step_count)
-
-
-def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
+def _is_small_op(step_count: int | None, latency_ps: float) -> pl.Expr:
     """Mark ops with many short kernels per step; null on hosts and without steps."""
     if not step_count:
         return pl.lit(None, pl.Boolean)
@@ -209,7 +200,7 @@ def _small(step_count: int | None, latency_ps: float) -> pl.Expr:
     return pl.when(pl.col("activities").is_not_null()).then(many & short)
 
 
-def _pie(side: Side, label: str) -> Pie | None:
+def _time_pie(side: Side, label: str) -> Pie | None:
     if not len(side.rows):
         return None
     ops = side.rows.select(label, "self_ps")
@@ -223,7 +214,7 @@ def _pie(side: Side, label: str) -> Pie | None:
     return Pie(without_idle=slices(ops), with_idle=slices(pl.concat([ops, idle])))
 
 
-def _missing(
+def _missing_entries(
     profile: ProfileData, rows: pl.DataFrame, host: Side, device: Side
 ) -> list[Missing]:
     reasons = why_no_rates(rows) | _REASONS
@@ -253,7 +244,7 @@ def _missing(
     return found
 
 
-def _inputs(profile: ProfileData) -> dict[str, dict[str, int]]:
+def _executions_read(profile: ProfileData) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for name in profile.hosts:
         host = profile.derived(name, host_ops)

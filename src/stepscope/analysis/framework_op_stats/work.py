@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.ops.selection import OpSelection
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
 #: Columns of `OpWork.calls`; null means unknown.
@@ -94,21 +93,38 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
         events = None
     chosen = np.empty(0, np.int64)
     if events is not None:
-        chosen = np.flatnonzero(_mask(events.ops, selection)[events.op])
-    executed = _executed(events, chosen)
+        chosen = np.flatnonzero(_selected_ops(events.ops, selection)[events.op])
+    executed = pl.DataFrame(schema=CALLS)
+    if len(chosen):
+        executed = (
+            events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
+            .with_columns(
+                pl.Series("event", events.event[chosen]),
+                pl.Series("start_ps", events.start_ps[chosen]),
+                pl.lit(value=True).alias("launched"),
+                pl.Series("host_ps", events.dur_ps[chosen]),
+                pl.Series("host_self_ps", events.self_ps[chosen]),
+            )
+            .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
+        )
     launch_call = np.full(0 if launches is None else len(launches), -1, np.int32)
     if len(chosen):
         called = np.empty(0, np.int32)
         if launches is not None:
             called = handles(launches, "event")
         launch_call = _calls_around(nesting.parent, events.event[chosen], called)
-    host_side = _HostSide(host, executed, launches, launch_call, absent)
     if "device_activity" in absent:
-        return _without_device(host_side)
+        inside = np.flatnonzero(launch_call >= 0)
+        call = launch_call[inside].astype(np.int64)
+        nothing = np.empty(0, np.int64)
+        return OpWork(
+            *(host, executed, len(executed), nothing, nothing, inside, call, absent)
+        )
+    host_side = _HostSide(host, executed, launches, launch_call, absent)
     launch_of = np.full(len(activity), -1, np.int32)
     if "launches" not in absent:
         launch_of = matched.launch_of_activity
-    return _with_device(host_side, activity, ops, selection, launch_of=launch_of)
+    return _add_device_work(host_side, activity, ops, selection, launch_of=launch_of)
 
 
 class _HostSide(Frozen, frozen=True):
@@ -121,22 +137,7 @@ class _HostSide(Frozen, frozen=True):
     absent: dict[str, Unavailable]
 
 
-def _without_device(side: _HostSide) -> OpWork:
-    inside = np.flatnonzero(side.launch_call >= 0)
-    nothing = np.empty(0, np.int64)
-    return OpWork(
-        side.host,
-        side.executed,
-        len(side.executed),
-        nothing,
-        nothing,
-        inside,
-        side.launch_call[inside].astype(np.int64),
-        side.absent,
-    )
-
-
-def _with_device(
+def _add_device_work(
     side: _HostSide,
     activity: pl.DataFrame,
     ops: ActivityOps,
@@ -147,13 +148,24 @@ def _with_device(
     """Add the device work of the calls, and the calls that only devices show."""
     executions = len(side.executed)
     call = by_row(side.launch_call, launch_of, none=-1).astype(np.int64)
-    rest = np.flatnonzero(_mask(ops.ops, selection)[ops.op] & (call < 0))
-    number, further = _by_kernel(activity, ops, rest)
+    rest = np.flatnonzero(_selected_ops(ops.ops, selection)[ops.op] & (call < 0))
+    number, further = _calls_by_kernel(activity, ops, rest)
     call[rest] = number + executions
     rows = np.flatnonzero(call >= 0)
-    starts = _starts(activity, side.launches, launch_of, rest)
-    described = further.with_columns(_first_starts(number, starts, len(further)))
-    launch, owner = _with_launches_of(
+    start_ps = ints(activity, "start_ps")[rest].copy()
+    launched = launch_of[rest] >= 0
+    if side.launches is not None and launched.any():
+        called = ints(side.launches, "start_ps")[launch_of[rest[launched]]]
+        # A clock that is ahead makes no call later than its work.
+        start_ps[launched] = np.minimum(start_ps[launched], called)
+    begins = np.full(len(further), np.iinfo(np.int64).max)
+    np.minimum.at(begins, number, start_ps)
+    some = np.zeros(len(further), np.bool_)
+    some[number[launched]] = True
+    described = further.with_columns(
+        [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
+    )
+    launch, owner = _launches_by_call(
         side.launch_call, launch_of[rest], number + executions
     )
     return OpWork(
@@ -168,28 +180,11 @@ def _with_device(
     )
 
 
-def _mask(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_]:
+def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (
-        ops.select(selection.matches("name")).to_series().to_numpy()
+        ops.select(selection.matches_names("name")).to_series().to_numpy()
     )
     return found
-
-
-def _executed(events: HostOpEvents | None, chosen: NDArray[np.int64]) -> pl.DataFrame:
-    """Return the calls that host events show."""
-    if events is None or not len(chosen):
-        return pl.DataFrame(schema=CALLS)
-    return (
-        events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
-        .with_columns(
-            pl.Series("event", events.event[chosen]),
-            pl.Series("start_ps", events.start_ps[chosen]),
-            pl.lit(value=True).alias("launched"),
-            pl.Series("host_ps", events.dur_ps[chosen]),
-            pl.Series("host_self_ps", events.self_ps[chosen]),
-        )
-        .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
-    )
 
 
 def _calls_around(
@@ -205,7 +200,7 @@ def _calls_around(
     return label[wanted]
 
 
-def _by_kernel(
+def _calls_by_kernel(
     activity: pl.DataFrame, ops: ActivityOps, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], pl.DataFrame]:
     """Find the calls of activities that no execution launched, by runs of kernels.
@@ -249,36 +244,7 @@ def _by_kernel(
     )
 
 
-def _starts(
-    activity: pl.DataFrame,
-    launches: pl.DataFrame | None,
-    launch_of: NDArray[np.int32],
-    rows: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return when each activity was launched if that is known, else when it began."""
-    start_ps = ints(activity, "start_ps")[rows].copy()
-    launched = launch_of[rows] >= 0
-    if launches is not None and launched.any():
-        called = ints(launches, "start_ps")[launch_of[rows[launched]]]
-        # A clock that is ahead makes no call later than its work.
-        start_ps[launched] = np.minimum(start_ps[launched], called)
-    return start_ps, launched
-
-
-def _first_starts(
-    number: NDArray[np.int64],
-    starts: tuple[NDArray[np.int64], NDArray[np.bool_]],
-    count: int,
-) -> list[pl.Series]:
-    start_ps, launched = starts
-    begins = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(begins, number, start_ps)
-    some = np.zeros(count, np.bool_)
-    some[number[launched]] = True
-    return [pl.Series("start_ps", begins, pl.Int64), pl.Series("launched", some)]
-
-
-def _with_launches_of(
+def _launches_by_call(
     launch_call: NDArray[np.int32],
     launch_of: NDArray[np.int32],
     call: NDArray[np.int64],

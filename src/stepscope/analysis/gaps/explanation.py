@@ -16,17 +16,17 @@ from stepscope.analysis.gaps.result import (
     OwnedTime,
 )
 from stepscope.analysis.gaps.stretch import (
-    neighbours,
+    gap_neighbours,
     on_host,
-    owned,
-    shown,
-    stretch_at,
+    owned_time,
+    shown_events,
+    stretch_around_instant,
     stretch_between,
 )
 from stepscope.analysis.results.remedied import remedied
 from stepscope.analysis.steps.rows import step_at
 from stepscope.derive.account.naming import UNNAMED, naming
-from stepscope.derive.account.ran import largest, pieces, what_ran
+from stepscope.derive.account.parts import largest, pieces, what_ran
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.precision import precision
 from stepscope.derive.step_time.device_sets import owner_places
@@ -35,11 +35,9 @@ from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.gaps.stretch import Shown, Stretch
     from stepscope.derive.account.naming import Name, Naming
-    from stepscope.derive.account.ran import RanMost
+    from stepscope.derive.account.parts import RanMost
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
 
@@ -74,26 +72,29 @@ def explain_gap(
     Raises:
         BadUsage: There is no such host or device, or no such time in the recording.
     """
-    found = owned(profile, host, device)
+    found = owned_time(profile, host, device)
     if isinstance(found, Unavailable):
         return found
     stretch = (
-        stretch_at(found, asked)
+        stretch_around_instant(found, asked)
         if isinstance(asked, int)
         else stretch_between(found, *asked)
     )
     named = profile.derived(host, naming)
     names = None if isinstance(named, Unavailable) else named
-    where = shown(profile, host)
+    where = shown_events(profile, host)
+    hull = stretch.owned.hull
+    begin, end = max(stretch.begin_ps, hull[0]), min(stretch.end_ps, hull[1])
     owners = tuple(
         _owned_time(profile, stretch, (owner, spans), names=names, where=where)
-        for owner, spans in _in_stretch(stretch)
+        for owner, whole in stretch.owned.spans_by_owner().items()
+        if len(spans := whole.clip(begin, end))
     )
     dur = stretch.end_ps - stretch.begin_ps
     outside = dur - sum(one.ps for one in owners)
     dark = 100 * (sum(map(_unexplained_ps, owners)) + outside) / dur
     tracks = profile.table(host, "tracks")
-    before, after = neighbours(profile, stretch, where)
+    before, after = gap_neighbours(profile, stretch, where)
     # What to record to see more, whatever ran already.
     see_more = Unavailable(
         code="NOT_RECORDED", reason="", remedy=Remedy.RECORD_UNKNOWN_TIME
@@ -114,21 +115,11 @@ def explain_gap(
         if names is None or isinstance(tracks, Unavailable)
         else on_host(stretch, names, tracks, where),
         not_explained_percent=dark,
-        confidence=_confidence(stretch, dark),
+        confidence=_confidence_level(stretch, dark),
         remedy=remedied(profile, see_more).remedy
         if dark >= _WORTH_SAYING > 100 * outside / dur
         else None,
     )
-
-
-def _in_stretch(stretch: Stretch) -> list[tuple[str, Spans]]:
-    """Return each owner that has some of a stretch, with its time there."""
-    hull = stretch.owned.hull
-    begin, end = max(stretch.begin_ps, hull[0]), min(stretch.end_ps, hull[1])
-    clipped = (
-        (owner, spans.clip(begin, end)) for owner, spans in stretch.owned.sets().items()
-    )
-    return [(owner, spans) for owner, spans in clipped if len(spans)]
 
 
 def _owned_time(
@@ -142,14 +133,14 @@ def _owned_time(
     owner, spans = mine
     whole = stretch.end_ps - stretch.begin_ps
     if owner in BUSY_OWNERS:
-        ran, parts = _activities(profile, stretch, owner, spans)
+        ran, parts = _device_activities(profile, stretch, owner, spans)
     elif names is None:
         ran = pieces(spans, most=_MOST_INTERVALS)
         parts = [(UNNAMED, spans.length_ps)]
     else:
         device = stretch.owned.device
         ran = what_ran(names, device, owner, spans, most=_MOST_INTERVALS)
-        parts = names.parts(device, owner, spans)
+        parts = names.named_parts(device, owner, spans)
     grouped: dict[Name, int] = {}
     for name, time in parts:
         grouped[name] = grouped.get(name, 0) + time
@@ -174,7 +165,7 @@ def _owned_time(
             Interval(
                 begin_ps=max(one.start_ps, stretch.begin_ps),
                 end_ps=min(one.end_ps, stretch.end_ps),
-                track=where.of(one.event),
+                track=where.track_of_event(one.event),
                 item=None if one.event < 0 else one.event,
                 name=one.name.name,
                 ps=one.time_ps,
@@ -186,7 +177,7 @@ def _owned_time(
     )
 
 
-def _activities(
+def _device_activities(
     profile: ProfileData, stretch: Stretch, owner: str, spans: Spans
 ) -> tuple[RanMost, list[tuple[Name, int]]]:
     """Return what a device worked on for an owner, and its time by name."""
@@ -209,7 +200,10 @@ def _activities(
     place = owner_places(codes(activity, "kind"), widths)
     rows = np.flatnonzero(mine & (place == BUSY_OWNERS.index(owner)))
     rows = rows[np.argsort(start[rows], kind="stable")]
-    time = _first_come(spans, start[rows], end[rows])
+    # Each one has what none that began before it covers.
+    fresh, ends = start[rows], end[rows]
+    fresh[1:] = np.clip(np.maximum.accumulate(ends)[:-1], fresh[1:], ends[1:])
+    time = spans.within(fresh, ends)
     events, kinds = handles(activity, "event")[rows], handles(activity, "type")[rows]
 
     def made(at: int) -> tuple[int, int, int, Name]:
@@ -228,18 +222,6 @@ def _activities(
     return largest(time, made, most=_MOST_INTERVALS), parts
 
 
-def _first_come(
-    spans: Spans, start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return how much of a set each interval covers that none before it covers.
-
-    The intervals ascend by start.
-    """
-    begin = start.copy()
-    begin[1:] = np.clip(np.maximum.accumulate(end)[:-1], start[1:], end[1:])
-    return spans.within(begin, end)
-
-
 def _unexplained_ps(one: OwnedTime) -> int:
     if one.owner in _DARK:
         return one.ps
@@ -248,7 +230,9 @@ def _unexplained_ps(one: OwnedTime) -> int:
     return sum(part.ps for part in one.parts if part.name is None)
 
 
-def _confidence(stretch: Stretch, dark: float) -> Literal["high", "medium", "low"]:
+def _confidence_level(
+    stretch: Stretch, dark: float
+) -> Literal["high", "medium", "low"]:
     """Return how certain the owners are.
 
     Whose time it is follows from the thread that launched what ended it; where that is

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.naming import Naming
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import OneDevice
 
@@ -55,7 +55,7 @@ class Shown(Frozen, frozen=True):
     track: NDArray[np.int64]
     of_event: NDArray[np.int32]
 
-    def of(self, event: int) -> int | None:
+    def track_of_event(self, event: int) -> int | None:
         """Return the track of the timeline that shows an event; None for none."""
         if event < 0:
             return None
@@ -63,7 +63,7 @@ class Shown(Frozen, frozen=True):
         return found if found >= 0 else None
 
 
-def shown(profile: ProfileData, host: str) -> Shown:
+def shown_events(profile: ProfileData, host: str) -> Shown:
     """Return where the events of a host are shown; nowhere without a timeline."""
     events, tracks = profile.table(host, "events"), profile.table(host, "tracks")
     timeline = profile.derived(host, trace_timeline)
@@ -87,9 +87,9 @@ def on_host(
         if track >= 0 and len(spans & stretch.spans)
     }
     found: list[HostWork] = []
-    for track in naming.in_order(device):
+    for track in naming.asked_threads(device):
         name = tracks["name"][track]
-        works = _of_thread(stretch, naming, track, where)
+        works = _thread_work(stretch, naming, track, where)
         found += [
             HostWork(thread=name, launching=track in walked, **work) for work in works
         ]
@@ -97,12 +97,12 @@ def on_host(
     return tuple(found[:_MOST])
 
 
-def _of_thread(
+def _thread_work(
     stretch: Stretch, naming: Naming, track: int, where: Shown
 ) -> Iterator[dict[str, Any]]:
     begin, end = stretch.begin_ps, stretch.end_ps
     table = naming.classes.rows
-    rows = table.rows(track)
+    rows = table.track_rows(track)
     start = table.start_ps[rows]
     last = int(np.searchsorted(start, end, side="left"))
     ends = start[:last] + table.dur_ps[rows][:last]
@@ -129,12 +129,12 @@ def _of_thread(
             "percent": 100 * int(total[kind]) / (end - begin),
             "begin_ps": int(first[longest]),
             "end_ps": int(after[longest]),
-            "track": where.of(event),
+            "track": where.track_of_event(event),
             "item": event,
         }
 
 
-def neighbours(
+def gap_neighbours(
     profile: ProfileData, stretch: Stretch, where: Shown
 ) -> tuple[Neighbour | None, Neighbour | None]:
     """Return the activities that ended before a gap and that began after it."""
@@ -156,13 +156,13 @@ def neighbours(
     if later.any():
         after = mine[int(np.argmin(np.where(later, start, np.iinfo(np.int64).max)))]
     found = [
-        None if row is None else _neighbour(activity, types, int(row), where)
+        None if row is None else _neighbour_activity(activity, types, int(row), where)
         for row in (before, after)
     ]
     return found[0], found[1]
 
 
-def _neighbour(
+def _neighbour_activity(
     activity: pl.DataFrame, types: pl.DataFrame, row: int, where: Shown
 ) -> Neighbour:
     event, kind, start, dur = activity.select(
@@ -170,7 +170,7 @@ def _neighbour(
     ).row(row)
     return Neighbour(
         name=types["name"][kind] or "",
-        track=None if event is None else where.of(event),
+        track=None if event is None else where.track_of_event(event),
         item=event,
         start_ps=start,
         dur_ps=dur,
@@ -196,7 +196,7 @@ class Owned(Frozen, frozen=True):
     hull: tuple[int, int]
     end_ps: int
 
-    def sets(self) -> dict[str, Spans]:
+    def spans_by_owner(self) -> dict[str, Spans]:
         """Return owner → its instants; within the hull they are disjoint."""
         charged = {} if self.busy is None else self.busy.charged
         every = {**charged, **self.device.idle}
@@ -227,7 +227,7 @@ class Stretch(Frozen, frozen=True):
         return Spans.of([(self.begin_ps, self.end_ps)])
 
 
-def owned(
+def owned_time(
     profile: ProfileData, host: str, device: int | None
 ) -> tuple[Owned, ...] | Unavailable:
     """Return the owners on a device, or on all devices of a host where none is named.
@@ -242,7 +242,25 @@ def owned(
     if isinstance(wide, Unavailable):
         return wide
     hull = int(ints(wide.rows, "start_ps").min()), int(ints(wide.rows, "end_ps").max())
-    every = _on_host(profile, host, found, (hull, _end_of(profile, host, hull[1])))
+    end_ps, events = hull[1], profile.table(host, "events")
+    if not isinstance(events, Unavailable) and events.height:
+        ends = ints(events, "start_ps") + ints(events, "dur_ps")
+        end_ps = max(end_ps, int(ends.max()))
+    sets = profile.derived(host, device_sets)
+    busy = (
+        {} if isinstance(sets, Unavailable) else {it.device: it for it in sets.devices}
+    )
+    every = [
+        Owned(
+            host,
+            one,
+            None if one.device is None else busy[one.device],
+            frozenset(found.missing),
+            hull,
+            end_ps,
+        )
+        for one in found.devices
+    ]
     chosen = tuple(one for one in every if device in (None, one.device.device))
     if not chosen:
         known = [str(one.device.device) for one in every if one.busy is not None]
@@ -252,36 +270,7 @@ def owned(
     return chosen
 
 
-def _on_host(
-    profile: ProfileData,
-    host: str,
-    found: Account,
-    extent: tuple[tuple[int, int], int],
-) -> list[Owned]:
-    sets = profile.derived(host, device_sets)
-    busy = (
-        {} if isinstance(sets, Unavailable) else {it.device: it for it in sets.devices}
-    )
-    return [
-        Owned(
-            host,
-            one,
-            None if one.device is None else busy[one.device],
-            frozenset(found.missing),
-            *extent,
-        )
-        for one in found.devices
-    ]
-
-
-def _end_of(profile: ProfileData, host: str, least_ps: int) -> int:
-    events = profile.table(host, "events")
-    if isinstance(events, Unavailable) or not events.height:
-        return least_ps
-    return max(least_ps, int((ints(events, "start_ps") + ints(events, "dur_ps")).max()))
-
-
-def stretch_at(found: tuple[Owned, ...], at_ps: int) -> Stretch:
+def stretch_around_instant(found: tuple[Owned, ...], at_ps: int) -> Stretch:
     """Return the stretch that holds an instant.
 
     It is the longest gap of a device; where all devices work, what the first one does;
@@ -290,8 +279,8 @@ def stretch_at(found: tuple[Owned, ...], at_ps: int) -> Stretch:
     Raises:
         BadUsage: The instant lies outside of the recording.
     """
-    _check(found[0], at_ps, at_ps + 1)
-    every = [_around(one, at_ps) for one in found]
+    _check_times(found[0], at_ps, at_ps + 1)
+    every = [_stretch_in_device(one, at_ps) for one in found]
     gaps = [one for one in every if one.kind == "gap"]
     return max(gaps or every[:1], key=lambda one: one.end_ps - one.begin_ps)
 
@@ -307,7 +296,7 @@ def stretch_between(found: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stret
             f"the end, {duration_text(to_ps)}, does not lie after the begin, "
             f"{duration_text(from_ps)}"
         )
-    _check(found[0], from_ps, to_ps)
+    _check_times(found[0], from_ps, to_ps)
 
     def work(one: Owned) -> int:
         return 0 if one.busy is None else one.busy.busy.length_ps
@@ -315,7 +304,7 @@ def stretch_between(found: tuple[Owned, ...], from_ps: int, to_ps: int) -> Stret
     return Stretch(max(found, key=work), "interval", from_ps, to_ps)
 
 
-def _check(one: Owned, from_ps: int, to_ps: int) -> None:
+def _check_times(one: Owned, from_ps: int, to_ps: int) -> None:
     for time_ps, inside in (
         (from_ps, 0 <= from_ps < one.end_ps),
         (to_ps, to_ps <= one.end_ps),
@@ -327,7 +316,7 @@ def _check(one: Owned, from_ps: int, to_ps: int) -> None:
             )
 
 
-def _around(one: Owned, at_ps: int) -> Stretch:
+def _stretch_in_device(one: Owned, at_ps: int) -> Stretch:
     """Return the stretch around an instant, within the hull or on one side of it."""
     edges = (0, *one.hull, one.end_ps)
     place = int(np.searchsorted(edges[1:3], at_ps, side="right"))
@@ -335,12 +324,12 @@ def _around(one: Owned, at_ps: int) -> Stretch:
     if one.busy is None:
         if place != _INSIDE:
             return Stretch(one, "host", begin, end)
-        held = (_piece(spans, at_ps) for spans in one.device.idle.values())
+        held = (_interval_around(spans, at_ps) for spans in one.device.idle.values())
         return Stretch(one, "host", *next((it for it in held if it), (begin, end)))
-    gap = _piece(one.busy.busy.gaps(begin, end), at_ps)
+    gap = _interval_around(one.busy.busy.gaps(begin, end), at_ps)
     if gap is not None:
         return Stretch(one, "gap", *gap)
-    worked = (_piece(spans, at_ps) for spans in one.busy.charged.values())
+    worked = (_interval_around(spans, at_ps) for spans in one.busy.charged.values())
     return Stretch(one, "busy", *next((it for it in worked if it), (begin, end)))
 
 
@@ -348,7 +337,7 @@ def _around(one: Owned, at_ps: int) -> Stretch:
 _INSIDE: Final = 1
 
 
-def _piece(spans: Spans, at_ps: int) -> tuple[int, int] | None:
+def _interval_around(spans: Spans, at_ps: int) -> tuple[int, int] | None:
     """Return the interval of a set that holds an instant."""
     at = int(np.searchsorted(spans.end_ps, at_ps, side="right"))
     if at == len(spans) or spans.start_ps[at] > at_ps:

@@ -13,7 +13,7 @@ from stepscope.analysis.inference_profile.latency import (
     SlowRequests,
     bucket_columns,
     category_columns,
-    latency_of,
+    describe_latency,
     left_out,
     means_ms,
     nearest_rank,
@@ -28,8 +28,7 @@ from stepscope.analysis.results.tables import (
 )
 from stepscope.analysis.results.tool import rows_read
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.inference.request_waits import request_waits
-from stepscope.derive.inference.requests import requests
+from stepscope.derive.inference.requests import request_waits, requests
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -149,25 +148,38 @@ def analyse(
     Definition: docs/tools/inference_profile.md.
     """
     run = profile.select([options.host]) if options.host else profile
-    found, absent = _found(run, options.name)
+    found, absent = _requests_by_host(run, options.name)
     if not found:
         return next(iter(absent.values()))
     rows = pl.concat(found.values())
-    buckets, missing = _buckets(run, found)
+    buckets, missing = _request_buckets(run, found)
     missing += [why.for_field(f"by_host[{host}]") for host, why in absent.items()]
-    missing += _without_values(run, rows)
+    lost = [
+        asked.without_values
+        for asked in (run.derived(host, requests) for host in run.hosts)
+        if not isinstance(asked, Unavailable) and asked.without_values
+    ]
+    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
+    missing += missing_columns(rows, reasons, prefix="requests.")
     times = ints(rows, "dur_ps")
     sizes, few = _by_batch_size(rows)
-    hosts = tuple(_alone(host, mine) for host, mine in found.items())
-    rates, no_rate = _rates(rows, hosts)
-    slow, not_slow = _slow(rows, buckets)
+    hosts = tuple(_host_requests(host, mine) for host, mine in found.items())
+    rates, no_rate = _request_rates(rows, hosts)
+    slow, not_slow = _slow_requests(rows, buckets)
     if len(times) == 1:
         missing.append(SINGLE_SAMPLE.for_field("latency_ms.std"))
     missing += [*few, *no_rate, *not_slow]
+    listed = rows.with_columns(
+        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
+        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
+    ).select(REQUESTS.cast_columns())
+    if buckets is not None:
+        charged = category_columns(buckets) / PS_PER_MS
+        listed = listed.with_columns(charged.to_struct("breakdown_ms"))
     return InferenceProfileResult(
-        requests=_requests(rows, buckets),
+        requests=listed,
         request_count=len(times),
-        latency_ms=latency_of(times, scale=PS_PER_MS),
+        latency_ms=describe_latency(times, scale=PS_PER_MS),
         by_batch_size=sizes,
         **rates,
         breakdown_ms=None if buckets is None else means_ms(category_columns(buckets)),
@@ -175,14 +187,17 @@ def analyse(
         slow=slow,
         by_host=hosts,
         missing=tuple({(one.field, one.code): one for one in missing}.values()),
-        inputs={host: _inputs(run, host, mine) for host, mine in found.items()},
+        inputs={
+            host: rows_read(run, host)
+            | {"requests": len(mine), "threads": mine["track"].n_unique()}
+            for host, mine in found.items()
+        },
     )
 
 
-def _found(
+def _requests_by_host(
     run: ProfileData, name: str
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
-    """Return the requests of each host that has any, and why the others have none."""
     found: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
@@ -190,7 +205,13 @@ def _found(
         if isinstance(asked, Unavailable):
             absent[host] = asked
             continue
-        rows = _named_threads(run, host, asked.rows)
+        tracks = run.table(host, "tracks")
+        threads = pl.Series("thread", [None] * asked.rows.height, dtype=pl.String)
+        if not isinstance(tracks, Unavailable):
+            threads = tracks["name"].gather(asked.rows["track"]).alias("thread")
+        rows = asked.rows.with_columns(
+            threads, host=pl.lit(host), at=pl.int_range(pl.len())
+        )
         if name:
             rows = rows.filter(pl.col("name") == name)
         if len(rows):
@@ -204,27 +225,7 @@ def _found(
     return found, absent
 
 
-def _without_values(run: ProfileData, rows: pl.DataFrame) -> list[Missing]:
-    """Return why ids or sizes are null in every request."""
-    lost = [
-        asked.without_values
-        for asked in (run.derived(host, requests) for host in run.hosts)
-        if not isinstance(asked, Unavailable) and asked.without_values
-    ]
-    reasons = dict.fromkeys(_REASONS, lost[0]) if lost else _REASONS
-    return missing_columns(rows, reasons, prefix="requests.")
-
-
-def _named_threads(run: ProfileData, host: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the requests of a host with the names of their threads."""
-    tracks = run.table(host, "tracks")
-    threads = pl.Series("thread", [None] * rows.height, dtype=pl.String)
-    if not isinstance(tracks, Unavailable):
-        threads = tracks["name"].gather(rows["track"]).alias("thread")
-    return rows.with_columns(threads, host=pl.lit(host), at=pl.int_range(pl.len()))
-
-
-def _buckets(
+def _request_buckets(
     run: ProfileData, found: Mapping[str, pl.DataFrame]
 ) -> tuple[pl.DataFrame | None, list[Missing]]:
     """Return the time of every request by bucket, in the order of the requests."""
@@ -246,17 +247,6 @@ _OF_BUCKETS: Final = (
 )
 
 
-def _requests(rows: pl.DataFrame, buckets: pl.DataFrame | None) -> pl.DataFrame:
-    shown = rows.with_columns(
-        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(REQUESTS.cast_columns())
-    if buckets is None:
-        return shown
-    charged = category_columns(buckets) / PS_PER_MS
-    return shown.with_columns(charged.to_struct("breakdown_ms"))
-
-
 def _by_batch_size(
     rows: pl.DataFrame,
 ) -> tuple[tuple[BatchSize, ...], list[Missing]]:
@@ -265,7 +255,7 @@ def _by_batch_size(
         return (), [_REASONS["batch_size"].for_field("by_batch_size")]
     found = []
     for (size,), mine in sorted(sized.partition_by("batch_size", as_dict=True).items()):
-        latency = latency_of(ints(mine, "dur_ps"), scale=PS_PER_MS)
+        latency = describe_latency(ints(mine, "dur_ps"), scale=PS_PER_MS)
         found.append(
             BatchSize(
                 batch_size=size,
@@ -287,19 +277,19 @@ def _span_ps(rows: pl.DataFrame) -> int:
     return int((start + dur).max()) - int(start.min())
 
 
-def _alone(host: str, rows: pl.DataFrame) -> HostRequests:
+def _host_requests(host: str, rows: pl.DataFrame) -> HostRequests:
     span = _span_ps(rows)
     return HostRequests(
         host=host,
         requests=len(rows),
         threads=rows["track"].n_unique(),
-        latency_ms=latency_of(ints(rows, "dur_ps"), scale=PS_PER_MS),
+        latency_ms=describe_latency(ints(rows, "dur_ps"), scale=PS_PER_MS),
         throughput_per_s=len(rows) * PS_PER_S / span if span else None,
         concurrency=int(rows["dur_ps"].sum()) / span if span else None,
     )
 
 
-def _rates(
+def _request_rates(
     rows: pl.DataFrame, hosts: tuple[HostRequests, ...]
 ) -> tuple[dict[str, float | None], list[Missing]]:
     """Return rates of all hosts, which serve side by side and need share no clock."""
@@ -324,7 +314,7 @@ def _rates(
     }, missing
 
 
-def _slow(
+def _slow_requests(
     rows: pl.DataFrame, buckets: pl.DataFrame | None
 ) -> tuple[SlowRequests | None, list[Missing]]:
     if buckets is None:
@@ -334,11 +324,3 @@ def _slow(
     times = np.sort(ints(rows, "dur_ps"))
     threshold = nearest_rank(times, _SLOW_PER_MILLE)
     return slow_requests(rows, buckets, threshold_ps=threshold), []
-
-
-def _inputs(run: ProfileData, host: str, rows: pl.DataFrame) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    counts = rows_read(run, host)
-    counts["requests"] = len(rows)
-    counts["threads"] = rows["track"].n_unique()
-    return counts

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.input_pipeline_analyzer.device_side import device_side
+from stepscope.analysis.input_pipeline_analyzer.device_side import (
+    DeviceSide,
+    device_side,
+)
 from stepscope.analysis.input_pipeline_analyzer.host_side import (
     INPUT_OPS,
     WORKER_FUNCTIONS,
@@ -46,7 +49,6 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.input_pipeline_analyzer.device_side import DeviceSide
     from stepscope.analysis.options import InputPipelineOptions
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
@@ -56,39 +58,6 @@ NEEDS: Final = (
     *(*INPUT_VERDICT_NEEDS, input_between_steps, input_ops, pipeline_calls),
     worker_functions,
 )
-
-
-class HostInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One host alone.
-
-    Attributes:
-        host: Name of the host.
-        verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
-            `unknown`, as the check `input.bound` would decide on this host alone.
-        input_percent: Share of this host's device time that waits for input or
-            transfers it; at least so much where a part could not be looked at, null
-            where nothing is known.
-        input_at_most_percent: The largest share that input may have, counting time
-            without a known cause that may be input; null where unknown.
-        input_wait_percent: Share of the device time that waits for input while the
-            device idles, with the silence before a batch is copied where no fetch of
-            one was recorded; null where unknown.
-        input_transfer_percent: Share of the device time taken by input transfers that
-            no other device work hides; null where unknown.
-        largest_category: The host-side input category with most time; null where none
-            is known.
-        step_count: Number of steps that the shares are of; 0 where no steps are known
-            and the shares are of the whole recording.
-    """
-
-    host: str
-    verdict: str
-    input_percent: float | None
-    input_at_most_percent: float | None
-    input_wait_percent: float | None
-    input_transfer_percent: float | None
-    largest_category: str | None
-    step_count: int
 
 
 class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +144,29 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int | None]]
 
 
+class HostInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One host alone; its shares are as those of all hosts.
+
+    Attributes:
+        host: Name of the host.
+        verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
+            `unknown`, as the check `input.bound` would decide on this host alone.
+        step_count: Number of steps that the shares are of; 0 where no steps are known
+            and the shares are of the whole recording.
+    """
+
+    DEFINED_BY: ClassVar = InputPipelineResult
+
+    host: str
+    verdict: str
+    input_percent: float | None
+    input_at_most_percent: float | None = None
+    input_wait_percent: float | None = None
+    input_transfer_percent: float | None = None
+    largest_category: str | None
+    step_count: int
+
+
 def analyse(
     profile: ProfileData, options: InputPipelineOptions
 ) -> InputPipelineResult | Unavailable:
@@ -190,11 +182,11 @@ def analyse(
         return measured
     steps = device_side(measured, excluded_flags=options.exclude_flags)
     work = host_side(measured.run)
-    by_host = tuple(_alone(host, steps, work, options) for host in measured.hosts)
-    return result_of(measured, steps, work, by_host)
+    by_host = tuple(_host_input(host, steps, work, options) for host in measured.hosts)
+    return combine_sides(measured, steps, work, by_host)
 
 
-def result_of(
+def combine_sides(
     measured: MeasuredRun,
     steps: DeviceSide,
     work: HostSide,
@@ -203,7 +195,7 @@ def result_of(
     """Put both sides together; unavailable where neither shows anything."""
     run, found = measured.run, measured.hosts
     if not work.calls:
-        blind = _blind(found)
+        blind = _why_blind(found)
         if blind is not None:
             return blind
     between = between_steps(run, found)
@@ -219,6 +211,13 @@ def result_of(
         has_steps=has_steps,
         decided=steps.decided,
     )
+    activities = (run.table(host, "device_activity") for host in run.hosts)
+    times = [
+        table.filter(pl.col("kind") == "h2d")["dur_ps"]
+        for table in activities
+        if not isinstance(table, Unavailable)
+    ]
+    count = sum(map(len, times))
     return InputPipelineResult(
         **{name: getattr(steps, name) for name in _OF_STEPS},
         text=text,
@@ -234,7 +233,9 @@ def result_of(
             leading=None if steps.decided is None else steps.decided.leading,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
-            copy_us=_copy_us(run),
+            copy_us=sum(int(some.sum()) for some in times) / count / PS_PER_US
+            if count
+            else 0.0,
             slowest=work.bottleneck_iterator,
             workers_idle=workers.idle,
             workers_in=workers.most,
@@ -243,33 +244,27 @@ def result_of(
         by_host=by_host,
         quality=measured.matching.notes,
         missing=(
-            *_missing(measured, steps, work, between, by_host),
+            *_missing_entries(measured, steps, work, between, by_host),
             *workers.missing,
         ),
-        inputs={host.host: _inputs(run, host, work) for host in found},
+        inputs={
+            host.host: rows_read(run, host.host, _TABLES_READ)
+            | {
+                "windows": host.windows.rows.height,
+                "input_op_calls": work.calls.get(host.host),
+            }
+            for host in found
+        },
     )
 
 
-def _copy_us(run: ProfileData) -> float:
-    """Return the mean time of a copy to a device; 0 where none was recorded."""
-    found = (run.table(host, "device_activity") for host in run.hosts)
-    times = [
-        table.filter(pl.col("kind") == "h2d")["dur_ps"]
-        for table in found
-        if not isinstance(table, Unavailable)
-    ]
-    count = sum(map(len, times))
-    return sum(int(some.sum()) for some in times) / count / PS_PER_US if count else 0.0
-
-
-def _missing(
+def _missing_entries(
     measured: MeasuredRun,
     steps: DeviceSide,
     work: HostSide,
     between: BetweenSteps | Unavailable,
     by_host: Sequence[HostInput],
 ) -> tuple[Missing, ...]:
-    """Return every null of the result with its reason, each once."""
     missing = [*steps.missing, *work.missing]
     missing += [
         why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()
@@ -281,7 +276,7 @@ def _missing(
         for host in measured.hosts
         if isinstance(host.steps, Unavailable)
     ]
-    reasons = {host: steps.reasons(host) for host in steps.shares}
+    reasons = {host: steps.reasons_of_host(host) for host in steps.shares}
     for one in by_host:
         lacks = {"largest_category": work.why_no_category, **reasons.get(one.host, {})}
         missing += [
@@ -292,7 +287,7 @@ def _missing(
     return tuple({(one.field, one.code): one for one in missing}.values())
 
 
-def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
+def _why_blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why input could be looked at on no host; None where it could."""
     reasons = []
     for host in hosts:
@@ -303,20 +298,19 @@ def _blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
     return next(iter(reasons), None)
 
 
-#: Fields of the result that are those of its device side …
-_OF_STEPS: Final = (
-    *("verdict", "input_percent", "input_at_most_percent", "input_wait_percent"),
-    *("input_transfer_percent", "step_time_ms", "device_step_time_ms"),
-    *("input_percent_stats", "steps", "devices", "consumer_wait"),
-)
-#: … and of its host side.
-_OF_WORK: Final = (
-    *("largest_category", "bottleneck_iterator", "host_breakdown_us"),
-    *("host_breakdown_percent", "input_ops"),
+_TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")
+#: Fields of the result that are those of its device side and of its host side.
+_OF_STEPS, _OF_WORK = (
+    [
+        name
+        for name in InputPipelineResult.__struct_fields__
+        if name in side.__struct_fields__ and name != "missing"
+    ]
+    for side in (DeviceSide, HostSide)
 )
 
 
-def _alone(
+def _host_input(
     host: HostSteps, steps: DeviceSide, work: HostSide, options: InputPipelineOptions
 ) -> HostInput:
     share = steps.shares[host.host]
@@ -324,19 +318,10 @@ def _alone(
     return HostInput(
         host=host.host,
         verdict=steps.decided_by_host[host.host].word,
-        input_percent=share.percent(share.input_ps),
-        input_at_most_percent=share.percent(share.at_most_ps),
-        input_wait_percent=share.percent(share.wait_ps),
-        input_transfer_percent=share.percent(share.transfer_ps),
+        input_percent=share.percent_of_windows(share.input_ps),
+        input_at_most_percent=share.percent_of_windows(share.at_most_ps),
+        input_wait_percent=share.percent_of_windows(share.wait_ps),
+        input_transfer_percent=share.percent_of_windows(share.transfer_ps),
         largest_category=work.largest_by_host.get(host.host),
         step_count=counted if host.windows.has_steps else 0,
     )
-
-
-def _inputs(run: ProfileData, host: HostSteps, work: HostSide) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    tables = ("tracks", "events", "iterators", "device_activity", "launches")
-    counts = rows_read(run, host.host, tables)
-    counts["windows"] = host.windows.rows.height
-    counts["input_op_calls"] = work.calls.get(host.host)
-    return counts

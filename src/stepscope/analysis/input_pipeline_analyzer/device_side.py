@@ -14,11 +14,11 @@ from stepscope.analysis.input_pipeline_analyzer.steps import (
     device_rows,
     input_steps,
 )
-from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.statistics import Statistics, sample_statistics
 from stepscope.analysis.results.tables import missing_columns, room_reasons
 from stepscope.analysis.steps.input_share import InputShare
-from stepscope.analysis.steps.rows import UNASKED, asks, reasons_of
-from stepscope.analysis.steps.summary import input_share, judged_input, summary_of
+from stepscope.analysis.steps.rows import UNASKED, shows_batch_requests, why_no_owner
+from stepscope.analysis.steps.summary import input_share, judged_input, step_summary
 from stepscope.derive.judging.input_verdict import UNKNOWN, InputVerdict
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.unavailable import Missing, Unavailable
@@ -39,45 +39,30 @@ class DeviceSide(msgspec.Struct, frozen=True, kw_only=True):
     """What waiting for input cost the steps; `InputPipelineResult` defines the fields.
 
     Attributes:
-        verdict: Verdict on all hosts.
-        input_percent: Share of the time that is known to be input; null where unknown.
-        input_at_most_percent: The largest share that input may have; null where
-            unknown.
-        input_wait_percent: Share that waits for input while the device idles; null
-            where unknown.
-        input_transfer_percent: Share of input transfers that nothing hides; null where
-            unknown.
-        step_time_ms: Wall time of a step.
-        device_step_time_ms: Time from the first to the last device activity of a step.
-        input_percent_stats: Statistics of the share of input in each step.
-        steps: Every step of every host with its input.
-        devices: One row per host and device with its shares.
-        consumer_wait: How long the program waited for batches; null where unknown.
         shares: Host → its share; empty where the rules followed do not divide it into
             parts.
         decided: What was decided on all hosts together; None where another producer's
             rules are followed.
         decided_by_host: Host → what was decided on it alone.
-        missing: Why fields are null.
     """
 
     verdict: str
     input_percent: float | None
     input_at_most_percent: float | None
-    input_wait_percent: float | None
-    input_transfer_percent: float | None
+    input_wait_percent: float | None = None
+    input_transfer_percent: float | None = None
     step_time_ms: Statistics
     device_step_time_ms: Statistics | None
     input_percent_stats: Statistics
     steps: tuple[InputStep, ...]
     devices: pl.DataFrame
-    consumer_wait: ConsumerWait | None
-    shares: dict[str, InputShare]
+    consumer_wait: ConsumerWait | None = None
+    shares: dict[str, InputShare] = {}
     missing: tuple[Missing, ...]
     decided: InputVerdict | None = None
     decided_by_host: dict[str, InputVerdict] = {}
 
-    def reasons(self, host: str) -> dict[str, Unavailable]:
+    def reasons_of_host(self, host: str) -> dict[str, Unavailable]:
         """Return why each share of a host is null, where it is."""
         share = self.shares[host]
         why = share.why_no_input or _WHY["unsaid"]
@@ -95,8 +80,8 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     Definition: docs/tools/input_pipeline_analyzer.md#device-side.
     """
     run, hosts, matching = measured.run, measured.hosts, measured.matching
-    waits = {host.host: _waits(run, host) for host in hosts}
-    asked = {name for name in waits if asks(run, name)}
+    waits = {host.host: _input_waits(run, host) for host in hosts}
+    asked = {name for name in waits if shows_batch_requests(run, name)}
     shares = {host.host: input_share(run, host, excluded_flags) for host in hosts}
     decided = judged_input(run, hosts, excluded_flags)
     known = {
@@ -122,18 +107,18 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         device_rows(host, excluded_flags=excluded_flags, wait_known=host.host in known)
         for host in hosts
     )
-    whole = InputShare.together(shares.values())
+    whole = InputShare.sum_shares(shares.values())
     waiting, lacks = consumer_wait(
         [(host, batches[host.host]) for host in hosts if host.host in batches],
         excluded_flags=excluded_flags,
     )
     stats, few = _step_shares(steps, whole)
-    summary, of_summary = summary_of(run, hosts, excluded_flags=excluded_flags)
+    summary, of_summary = step_summary(run, hosts, excluded_flags=excluded_flags)
     missing = [
         *lacks,
         *few,
-        *_of_columns(whole, steps, devices, hosts),
-        *_of_all_hosts(whole, matching, of_summary),
+        *_missing_columns(whole, steps, devices, hosts),
+        *_missing_of_run(whole, matching, of_summary),
         _WHY["not_ours"].for_field("compat_verdict"),
     ]
     if decided.word == UNKNOWN:
@@ -144,7 +129,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
         missing.append((whole.why_no_wait or unseen).for_field("consumer_wait"))
     return DeviceSide(
         verdict=decided.word,
-        **_together(shares, matching, summary),
+        **_shares_of_run(shares, matching, summary),
         input_percent_stats=stats,
         steps=steps,
         devices=devices,
@@ -158,7 +143,7 @@ def device_side(measured: MeasuredRun, *, excluded_flags: Sequence[str]) -> Devi
     )
 
 
-def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
+def _input_waits(run: ProfileData, host: HostSteps) -> Spans | None:
     """Return where the host's step threads wait for input; None where unknown."""
     classes = run.derived(host.host, host_classes)
     if isinstance(classes, Unavailable) or "input" in host.missing:
@@ -167,7 +152,7 @@ def _waits(run: ProfileData, host: HostSteps) -> Spans | None:
     return waits
 
 
-def _together(
+def _shares_of_run(
     shares: Mapping[str, InputShare], matching: StepMatching, summary: StepSummary
 ) -> dict[str, Any]:
     """Measure all hosts together, where they run in lock step."""
@@ -177,12 +162,12 @@ def _together(
             "step_time_ms": Statistics(),
             "device_step_time_ms": None,
         }
-    whole = InputShare.together(shares.values())
+    whole = InputShare.sum_shares(shares.values())
     return {
-        "input_percent": whole.percent(whole.input_ps),
-        "input_at_most_percent": whole.percent(whole.at_most_ps),
-        "input_wait_percent": whole.percent(whole.wait_ps),
-        "input_transfer_percent": whole.percent(whole.transfer_ps),
+        "input_percent": whole.percent_of_windows(whole.input_ps),
+        "input_at_most_percent": whole.percent_of_windows(whole.at_most_ps),
+        "input_wait_percent": whole.percent_of_windows(whole.wait_ps),
+        "input_transfer_percent": whole.percent_of_windows(whole.transfer_ps),
         "step_time_ms": summary.step_time_ms,
         "device_step_time_ms": summary.device_step_time_ms,
     }
@@ -198,24 +183,40 @@ PERCENTS: Final = (
 STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 
 
-def _of_summary(missing: Sequence[Missing]) -> list[Missing]:
-    """Return why step times, and fields that all steps have, are null."""
-    found = [one for one in missing if one.field.startswith((*STEP_TIMES, "steps."))]
-    found += [
-        msgspec.structs.replace(one, field=f"steps.{one.field}")
-        for one in missing
-        if one.field.startswith("breakdown_ms.")
-    ]
-    return found
-
-
-def _of_all_hosts(
+def _missing_of_run(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
-    """Return why numbers of all hosts together are null."""
-    missing = _of_summary(of_summary)
+    missing = [
+        one for one in of_summary if one.field.startswith((*STEP_TIMES, "steps."))
+    ]
+    missing += [
+        msgspec.structs.replace(one, field=f"steps.{one.field}")
+        for one in of_summary
+        if one.field.startswith("breakdown_ms.")
+    ]
     if matching.in_lock_step:
-        return [*_of_shares(whole), *missing]
+        no_input = whole.why_no_input or _WHY["unsaid"]
+        values = {
+            "input_percent": (whole.percent_of_windows(whole.input_ps), no_input),
+            "input_at_most_percent": (
+                whole.percent_of_windows(whole.at_most_ps),
+                no_input,
+            ),
+            "input_wait_percent": (
+                whole.percent_of_windows(whole.wait_ps),
+                whole.why_no_wait or no_input,
+            ),
+            "input_transfer_percent": (
+                whole.percent_of_windows(whole.transfer_ps),
+                whole.why_no_transfer or no_input,
+            ),
+        }
+        lacks = [
+            why.for_field(name)
+            for name, (value, why) in values.items()
+            if value is None
+        ]
+        return lacks + missing
     why = Unavailable(
         code="NO_SAMPLES",
         reason=matching.notes[0].message,
@@ -227,33 +228,12 @@ def _of_all_hosts(
     ]
 
 
-def _of_shares(whole: InputShare) -> list[Missing]:
-    """Return why shares of all hosts together are null."""
-    no_input = whole.why_no_input or _WHY["unsaid"]
-    values = {
-        "input_percent": (whole.percent(whole.input_ps), no_input),
-        "input_at_most_percent": (whole.percent(whole.at_most_ps), no_input),
-        "input_wait_percent": (
-            whole.percent(whole.wait_ps),
-            whole.why_no_wait or no_input,
-        ),
-        "input_transfer_percent": (
-            whole.percent(whole.transfer_ps),
-            whole.why_no_transfer or no_input,
-        ),
-    }
-    return [
-        why.for_field(field) for field, (value, why) in values.items() if value is None
-    ]
-
-
-def _of_columns(
+def _missing_columns(
     whole: InputShare,
     steps: Sequence[InputStep],
     devices: pl.DataFrame,
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
-    """Return why fields of all steps and columns of devices are null."""
     no_wait = whole.why_no_wait or _WHY["unsaid"]
     no_transfer = whole.why_no_transfer or _WHY["unsaid"]
     no_input = whole.why_no_input or _WHY["unsaid"]
@@ -273,7 +253,7 @@ def _of_columns(
         "input_percent": no_input,
         "input_wait_percent": no_wait,
         "input_transfer_percent": no_transfer,
-        "device": reasons_of(hosts).get("compute_32", _WHY["unsaid"]),
+        "device": why_no_owner(hosts).get("compute_32", _WHY["unsaid"]),
     }
     return [*found, *missing_columns(devices, reasons, prefix="devices.")]
 
@@ -289,4 +269,4 @@ def _step_shares(
     if shares and not known:
         why = whole.why_no_input or _WHY["unsaid"]
         return Statistics(), (why.for_field("input_percent_stats"),)
-    return statistics_of(known, field="input_percent_stats")
+    return sample_statistics(known, field="input_percent_stats")

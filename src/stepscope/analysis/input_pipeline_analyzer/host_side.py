@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, share, tables_of
+from stepscope.analysis.results.tables import room_reasons, share_percent, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.host.function_names import placed
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -22,10 +24,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from stepscope.derive.input_pipeline.calls import PipelineCalls
-    from stepscope.derive.input_pipeline.graph import PipelineGraph
     from stepscope.derive.input_pipeline.worker_functions import WorkerFunctions
     from stepscope.derive.profile_data import ProfileData
 
@@ -41,16 +41,9 @@ class HostSide(msgspec.Struct, frozen=True, kw_only=True):
     """Where host-side input time goes; `InputPipelineResult` defines the fields.
 
     Attributes:
-        largest_category: Category with most time; null where none is known.
-        bottleneck_iterator: Slowest stage on the critical path; null where there is
-            none.
-        host_breakdown_us: Category → self time of its ops in µs; null where unknown.
-        host_breakdown_percent: Category → share of the self time of all input ops.
-        input_ops: One row per host and input op.
         largest_by_host: Host → its largest category.
         calls: Host → calls of input ops.
         why_no_category: Why no category is the largest, where none is.
-        missing: Why fields are null.
     """
 
     largest_category: str | None
@@ -80,22 +73,30 @@ def host_side(
     reasons: dict[str, list[Unavailable]] = {name: [] for name in INPUT_CATEGORIES}
     absent: list[Unavailable] = []
     for host in run.hosts:
-        rows = _ours(run, host, reasons) if rows_of is None else rows_of(run, host)
+        rows = (
+            _own_input_ops(run, host, reasons)
+            if rows_of is None
+            else rows_of(run, host)
+        )
         if isinstance(rows, Unavailable):
             absent.append(rows)
         else:
             found[host] = rows
     doubts = {name: [*absent, *some] for name, some in reasons.items()}
     spent = _breakdown_us(found, doubts)
-    shares = _percents(spent)
-    paths = {host: _critical(run, host) for host in run.hosts}
+    whole = sum(time for time in spent.values() if time is not None)
+    shares = {
+        name: None if time is None or not whole else 100.0 * time / whole
+        for name, time in spent.items()
+    }
+    paths = {host: _critical_path(run, host) for host in run.hosts}
     ops = _input_op_rows(found, paths)
-    bottleneck = _bottleneck(paths)
-    biggest = _largest(spent, waiting_us=_waiting_us(ops))
+    bottleneck = _bottleneck_stage(paths)
+    biggest = _largest_category(spent, waiting_us=_waiting_us(ops))
     missing = [
-        *_of_categories("host_breakdown_us", spent, doubts),
-        *_of_categories("host_breakdown_percent", shares, doubts),
-        *_of_ops(ops, absent, paths),
+        *_missing_of_categories("host_breakdown_us", spent, doubts),
+        *_missing_of_categories("host_breakdown_percent", shares, doubts),
+        *_missing_of_ops(ops, absent, paths),
     ]
     if isinstance(bottleneck, Unavailable):
         missing.append(bottleneck.for_field("bottleneck_iterator"))
@@ -109,7 +110,7 @@ def host_side(
         host_breakdown_percent=shares,
         input_ops=ops,
         largest_by_host={
-            host: _largest(
+            host: _largest_category(
                 _breakdown_us({host: rows}, {}),
                 waiting_us=_waiting_us(ops.filter(pl.col("host") == host)),
             )
@@ -121,7 +122,9 @@ def host_side(
     )
 
 
-def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailable:
+def _bottleneck_stage(
+    paths: Mapping[str, _Critical | Unavailable],
+) -> str | Unavailable:
     """Return the stage that the slowest call of any host waited for most."""
     known = [path for path in paths.values() if isinstance(path, _Critical)]
     slowest = max(known, key=lambda path: path.latency_ps, default=None)
@@ -131,7 +134,7 @@ def _bottleneck(paths: Mapping[str, _Critical | Unavailable]) -> str | Unavailab
     return next(lost, _WHY["no_bottleneck"])
 
 
-def _ours(
+def _own_input_ops(
     run: ProfileData, host: str, reasons: Mapping[str, list[Unavailable]]
 ) -> pl.DataFrame | Unavailable:
     found = run.derived(host, input_ops)
@@ -157,18 +160,14 @@ class _Critical(msgspec.Struct, frozen=True, kw_only=True):
     bottleneck: str | None
 
 
-def _critical(run: ProfileData, host: str) -> _Critical | Unavailable:
+def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
     calls = run.derived(host, pipeline_calls)
     if isinstance(calls, Unavailable):
         return calls
     graph = run.derived(host, pipeline_graph)
     if isinstance(graph, Unavailable):
         return graph
-    return _critical_of(graph, calls)
-
-
-def _critical_of(graph: PipelineGraph, calls: PipelineCalls) -> _Critical:
-    """Charge each call once: a call of a device's pipeline contains host's calls."""
+    # A call of a device's pipeline contains those of the host's: each counts once.
     on_device = graph.pipelines["device"].gather(calls.calls["pipeline"])
     stages = calls.stages.with_columns(
         on_device.gather(calls.stages["call"]).alias("device"),
@@ -222,21 +221,20 @@ def _input_op_rows(
         everything.sort("self_ps", "name", "host", descending=[True, False, False])
         .with_columns(
             (pl.col("total_ps") / PS_PER_US).alias("total_time_us"),
-            share(pl.col("total_ps"), whole).alias("total_time_percent"),
+            share_percent(pl.col("total_ps"), whole).alias("total_time_percent"),
             (pl.col("self_ps") / PS_PER_US).alias("self_time_us"),
-            share(pl.col("self_ps"), whole).alias("self_time_percent"),
+            share_percent(pl.col("self_ps"), whole).alias("self_time_percent"),
             (pl.col("critical_ps") / PS_PER_MS).alias("critical_time_ms"),
         )
         .select(INPUT_OPS.cast_columns())
     )
 
 
-def _of_ops(
+def _missing_of_ops(
     ops: pl.DataFrame,
     absent: Sequence[Unavailable],
     critical: Mapping[str, _Critical | Unavailable],
 ) -> list[Missing]:
-    """Return why the table of input ops or one of its columns is empty."""
     if not len(ops):
         return [why.for_field("input_ops") for why in absent[:1]]
     missing = []
@@ -269,7 +267,7 @@ def _breakdown_us(
     return spent
 
 
-def _of_categories(
+def _missing_of_categories(
     field: str,
     values: Mapping[str, float | None],
     doubts: Mapping[str, Sequence[Unavailable]],
@@ -291,7 +289,9 @@ def _waiting_us(ops: pl.DataFrame) -> float:
     return float(waiting["self_time_us"].sum())
 
 
-def _largest(spent: Mapping[str, float | None], *, waiting_us: float) -> str | None:
+def _largest_category(
+    spent: Mapping[str, float | None], *, waiting_us: float
+) -> str | None:
     """Return the category with most time.
 
     None where no time is known, or where a loader waits longer for its workers: what
@@ -299,14 +299,6 @@ def _largest(spent: Mapping[str, float | None], *, waiting_us: float) -> str | N
     """
     known = {name: time for name, time in spent.items() if time and time > waiting_us}
     return max(known, key=lambda name: known[name]) if known else None
-
-
-def _percents(spent: Mapping[str, float | None]) -> dict[str, float | None]:
-    whole = sum(time for time in spent.values() if time is not None)
-    return {
-        name: None if time is None or not whole else 100.0 * time / whole
-        for name, time in spent.items()
-    }
 
 
 #: So much of the wait without a worker at work is most of it.
@@ -336,41 +328,27 @@ def worker_side(run: ProfileData) -> WorkerSide:
 
     Definition: docs/tools/input_pipeline_analyzer.md#worker-processes.
     """
-    found: dict[str, WorkerFunctions] = {}
-    absent: list[Unavailable] = []
-    for host in run.hosts:
-        seen = run.derived(host, worker_functions)
-        if isinstance(seen, Unavailable):
-            absent.append(seen)
-        else:
-            found[host] = seen
-    rows = [row for host, seen in found.items() for row in _rows(host, seen)]
+    found, absent = derived_by_host(run, worker_functions)
+    rows = [row for host, seen in found.items() for row in _worker_rows(host, seen)]
     awaited = sum(one.awaited_ps for one in found.values())
     idle = sum(one.idle_ps for one in found.values())
+    named = [one.worth_naming for one in found.values() if one.worth_naming is not None]
+    busiest = max(named, key=lambda one: one.time_ps, default=None)
     return WorkerSide(
         functions=pl.DataFrame(rows, schema=WORKER_FUNCTIONS.dtypes(), orient="row"),
         idle=idle >= _MOST * awaited if awaited else None,
-        most=_most(found.values()),
+        most=None
+        if busiest is None
+        else placed(f"`{busiest.function}`", busiest.file, busiest.line),
         missing=()
         if rows
-        else tuple(why.for_field("worker_functions") for why in absent[:1]),
+        else tuple(
+            why.for_field("worker_functions") for why in islice(absent.values(), 1)
+        ),
     )
 
 
-def _most(found: Iterable[WorkerFunctions]) -> str | None:
-    """Return the function that takes most of the workers' work, where one does."""
-    named = [one.worth_naming for one in found]
-    most = max(
-        (one for one in named if one is not None),
-        key=lambda one: one.time_ps,
-        default=None,
-    )
-    if most is None:
-        return None
-    return placed(f"`{most.function}`", most.file, most.line)
-
-
-def _rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:
+def _worker_rows(host: str, seen: WorkerFunctions) -> Iterator[tuple[object, ...]]:
     nothing = (None,) * 5
     whole = seen.looked_ps
 

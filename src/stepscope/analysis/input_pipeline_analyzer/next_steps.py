@@ -130,31 +130,32 @@ def verdict_text(
         who = decided.label if decided is not None and decided.label else "The program"
         return f"{who} is {_WORDS[verdict]}; each host is judged alone."
     whole = "step time" if has_steps else "recording, in which no steps are known,"
-    share = _share(input_percent, at_most_percent)
+    if input_percent is None:
+        share = f"at most {max(at_most_percent, 0.1):.1f} %"
+    elif at_most_percent - input_percent < _VISIBLE:
+        share = _percent_text(input_percent)
+    else:
+        share = f"at least {input_percent:.1f} %"
     spent = f"{share} of the {whole} is waiting for input or transferring it"
     if verdict != UNKNOWN:
         rest = " Work on the rest of the step." if has_steps else " Work on the rest."
         then = {HIGHLY: " Work on the input first.", NOT: rest}.get(verdict, "")
-        of_it = "" if decided is None else _starved(decided)
-        more = "" if decided is None else _qualified(decided, input_percent)
+        of_it = "" if decided is None else _starved_words(decided)
+        more = "" if decided is None else _verdict_reasons(decided, input_percent)
         return f"The program is {_WORDS[verdict]}: {spent}{of_it}.{more}{then}"
     if decided is not None and decided.why is not None:
         return (
             "Whether the program is input-bound cannot be told. "
-            f"{decided.why.reason} {_capital(spent)}."
+            f"{decided.why.reason} {spent[:1].upper()}{spent[1:]}."
         )
-    known = "nothing" if input_percent is None else _percent(input_percent)
+    known = "nothing" if input_percent is None else _percent_text(input_percent)
     return (
         f"Whether the program is input-bound is not known: {known} of the {whole} is "
         f"known to be input, but up to {at_most_percent:.1f} % may be."
     )
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _starved(decided: InputVerdict) -> str:
+def _starved_words(decided: InputVerdict) -> str:
     """Write how much of the wait is silence before a batch is copied."""
     share = decided.part_percent("starved")
     if share < _VISIBLE:
@@ -165,12 +166,12 @@ def _starved(decided: InputVerdict) -> str:
     )
 
 
-def _qualified(decided: InputVerdict, input_percent: float | None) -> str:
+def _verdict_reasons(decided: InputVerdict, input_percent: float | None) -> str:
     """Write what explains a verdict that the share alone would not give."""
     share = decided.share_percent
     found = []
     if input_percent is None or abs(share - input_percent) >= _VISIBLE:
-        found.append(f"{decided.label} is judged, where it is {_percent(share)}.")
+        found.append(f"{decided.label} is judged, where it is {_percent_text(share)}.")
     warn, critical = THRESHOLDS.input_warn.value, THRESHOLDS.input_critical.value
     steps = len(decided.series.window_ps)
     if share >= warn and decided.word == NOT:
@@ -193,15 +194,7 @@ _WORDS: Final = {
 }
 
 
-def _share(input_percent: float | None, at_most_percent: float) -> str:
-    if input_percent is None:
-        return f"at most {max(at_most_percent, 0.1):.1f} %"
-    if at_most_percent - input_percent < _VISIBLE:
-        return _percent(input_percent)
-    return f"at least {input_percent:.1f} %"
-
-
-def _percent(value: float) -> str:
+def _percent_text(value: float) -> str:
     """Write a share, never as 0 what is some."""
     return "<0.1 %" if 0.0 < value < _LEAST_WRITTEN else f"{value:.1f} %"
 

@@ -57,12 +57,12 @@ class InputStep(Step, frozen=True, kw_only=True):
 
     counted: bool
     input_ms: float | None
-    input_wait_ms: float | None
-    input_transfer_ms: float | None
+    input_wait_ms: float | None = None
+    input_transfer_ms: float | None = None
     input_percent_avg: float | None
     input_percent_min: float | None
     input_percent_max: float | None
-    consumer_wait_ms: float | None
+    consumer_wait_ms: float | None = None
 
 
 class ConsumerWait(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,12 +121,11 @@ def input_steps(
     """Return every window of a host with its input.
 
     Args:
-        excluded_flags: Windows with one of these flags are not counted.
         waits: Where its step threads wait for batches; None where no request for one
             was recorded.
         wait_known: Whether an absence of input means that there was none.
     """
-    parts = _parts(host, host.rows, wait_known=wait_known)
+    parts = _input_parts(host, host.rows, wait_known=wait_known)
     share = 100.0 * pl.col("input_ps") / pl.col("window_ps")
     known = pl.when(pl.col("window_ps") > 0).then(share)
     grouped = parts.group_by("window", maintain_order=True).agg(
@@ -141,7 +140,11 @@ def input_steps(
         known.max().alias("max"),
     )
     counted = set(measured_rows(host, excluded_flags)["window"].to_list())
-    waited = _waited(host, grouped["window"], waits)
+    waited: list[float | None] = [None] * len(grouped)
+    if waits is not None:
+        windows = host.windows.rows[grouped["window"]]
+        inside = waits.within(ints(windows, "start_ps"), ints(windows, "end_ps"))
+        waited = (inside / PS_PER_MS).tolist()
     return tuple(
         InputStep(
             # A shallow copy: the values of the step's own fields.
@@ -162,7 +165,9 @@ def input_steps(
     )
 
 
-def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataFrame:
+def _input_parts(
+    host: HostSteps, rows: pl.DataFrame, *, wait_known: bool
+) -> pl.DataFrame:
     """Return waiting, transfers and their sum, per row; null where unknown.
 
     The sum is at least the part that is known, if that is not zero.
@@ -183,29 +188,16 @@ def _parts(host: HostSteps, rows: pl.DataFrame, *, wait_known: bool) -> pl.DataF
     )
 
 
-def _waited(
-    host: HostSteps, windows: pl.Series, waits: Spans | None
-) -> list[float | None]:
-    if waits is None:
-        return [None] * len(windows)
-    at = windows.to_numpy()
-    starts = ints(host.windows.rows, "start_ps")[at]
-    ends = ints(host.windows.rows, "end_ps")[at]
-    found: list[float | None] = (waits.within(starts, ends) / PS_PER_MS).tolist()
-    return found
-
-
 def device_rows(
     host: HostSteps, *, excluded_flags: Sequence[str], wait_known: bool
 ) -> pl.DataFrame:
     """Return the share of each device's time that input takes, over the counted steps.
 
     Args:
-        excluded_flags: Windows with one of these flags are not counted.
         wait_known: Whether an absence of waiting means that there was none.
     """
     counted = measured_rows(host, excluded_flags)
-    parts = _parts(host, counted, wait_known=wait_known)
+    parts = _input_parts(host, counted, wait_known=wait_known)
     whole = pl.col("window_ps").sum()
     steps = pl.len() if host.windows.has_steps else pl.lit(0)
     return (
@@ -238,7 +230,6 @@ def consumer_wait(
 
     Args:
         hosts: Each with where its step threads wait for input.
-        excluded_flags: Windows with one of these flags are not counted.
     """
     total = exposed = windows = 0
     lengths: list[NDArray[np.int64]] = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, shared_value, tables_of
 from stepscope.derive.device.kernels import kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
 from stepscope.trace.tables import NOT_MEASURED
@@ -39,21 +39,11 @@ def without_measures(profile: ProfileData) -> dict[str, Unavailable]:
     )
 
 
-def measures_of(profile: ProfileData, host: str) -> pl.DataFrame:
+def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
     """Return the measured columns by `class`; no rows where nothing was measured."""
     found = profile.derived(host, measured_kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema={"class": pl.Int32, **MEASURED_COLUMNS})
-    return found.rows.select(
-        "class",
-        *(
-            _source(name).cast(dtype).alias(name)
-            for name, dtype in MEASURED_COLUMNS.items()
-        ),
-    )
-
-
-def _source(name: str) -> pl.Expr:
     derived = {
         "measured_launches": pl.col("launches"),
         "match": pl.col("pairing"),
@@ -61,7 +51,13 @@ def _source(name: str) -> pl.Expr:
         "measured_us": pl.col("duration_ps") / PS_PER_US,
         "local_memory_bytes": pl.col("local_memory_sectors") * _SECTOR,
     }
-    return derived.get(name, pl.col(name))
+    return found.rows.select(
+        "class",
+        *(
+            derived.get(name, pl.col(name)).cast(dtype).alias(name)
+            for name, dtype in MEASURED_COLUMNS.items()
+        ),
+    )
 
 
 def merged_measures() -> list[pl.Expr]:
@@ -71,26 +67,16 @@ def merged_measures() -> list[pl.Expr]:
         "match_confidence": pl.col("match_confidence").min(),
     }
     return [
-        _one_word(name)
+        shared_value(name)
         if name in _TEXTS
         else special.get(name, pl.col(name).mean()).alias(name)
         for name in MEASURED_COLUMNS
     ]
 
 
-def _one_word(name: str) -> pl.Expr:
-    words = pl.col(name).drop_nulls().unique()
-    return (
-        pl.when(words.len() > 1)
-        .then(pl.lit("mixed"))
-        .otherwise(words.first())
-        .alias(name)
-    )
-
-
 def launch_rows(profile: ProfileData) -> pl.DataFrame:
     """Return every kernel that was measured, whether the recording holds it or not."""
-    members = _members(profile)
+    members = _measured_launches(profile)
     schema = LAUNCH_ROWS.dtypes()
     if members is None:
         return pl.DataFrame(schema=schema)
@@ -117,7 +103,7 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
     """Return what NVIDIA's rules say, or why it is not known."""
     host = profile.hosts[0]
     said = profile.table(host, "kernel_rule_results")
-    members = _members(profile)
+    members = _measured_launches(profile)
     if isinstance(said, Unavailable) or members is None:
         return said if isinstance(said, Unavailable) else NOT_MEASURED
     only = pl.when(pl.col("ops").list.len() == 1).then(pl.col("ops").list.first())
@@ -135,7 +121,7 @@ def nvidia_rows(profile: ProfileData) -> pl.DataFrame | Unavailable:
     )
 
 
-def _members(profile: ProfileData) -> pl.DataFrame | None:
+def _measured_launches(profile: ProfileData) -> pl.DataFrame | None:
     """Return each measured launch with the ops of the recorded kernels that it is of.
 
     Of several hosts the first that has the table counts: they share one.

@@ -11,7 +11,7 @@ from stepscope.analysis.kernel_stats.measured import (
     LAUNCH_ROWS,
     NVIDIA_ROWS,
     launch_rows,
-    measures_of,
+    measured_columns,
     merged_measures,
     nvidia_rows,
     without_measures,
@@ -23,13 +23,15 @@ from stepscope.analysis.results.tables import (
     missing_columns,
     other_slices,
     room_reasons,
-    share,
+    share_percent,
+    shared_value,
     sum_of_known,
     tables_of,
 )
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.model.kernel_places import kernel_places
+from stepscope.derive.model.places import kernel_places
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import Remedy
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.options import KernelStatsOptions
-    from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
@@ -56,7 +57,6 @@ PIE_ROWS: Final = _TABLES["pie"]
 NEEDS: Final = (kernel_places, kernels, measured_kernels, windows)
 
 _SLICES: Final = 10
-_MIXED: Final = "mixed"
 
 #: Older recordings report shared memory only as a total, so it belongs to the key.
 _KEY: Final = (*KERNEL_KEY, "shared_memory_bytes")
@@ -136,29 +136,29 @@ def analyse(
     Raises:
         BadUsage: No kernel belongs to the op or scope that was asked for.
     """
-    found: dict[str, Kernels] = {}
-    absent: dict[str, Unavailable] = {}
-    for host in profile.hosts:
-        of_host = profile.derived(host, kernels)
-        if isinstance(of_host, Unavailable):
-            absent[host] = of_host
-        else:
-            found[host] = of_host
-    everything = _everything(profile, found)
-    if everything is None or not len(everything):
+    found, absent = derived_by_host(profile, kernels)
+    frames = [
+        of_host.rows.with_columns(host=pl.lit(host))
+        .join(
+            measured_columns(profile, host),
+            on="class",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(_kernel_places(profile, host, of_host.rows["class"]))
+        for host, of_host in found.items()
+    ]
+    everything = pl.concat(frames) if frames else pl.DataFrame()
+    if everything.is_empty():
         return next(iter(absent.values()), _WHY["no_kernels"])
-    stepped = (profile.derived(host, steps) for host in found)
-    step_count = sum(
-        len(host_steps.rows)
-        for host_steps in stepped
-        if not isinstance(host_steps, Unavailable)
-    )
+    stepped, _ = derived_by_host(profile, steps, found)
+    step_count = sum(len(host_steps.rows) for host_steps in stepped.values())
     whole = int(everything["total_ps"].sum())
-    merged = _merged(everything)
+    merged = _merge_by_key(everything)
     named = merged.filter(pl.col("op_name") != "")["op_name"]
     meant = select_ops(options.op, options.scope, named, what="op with kernels")
-    chosen = merged if meant is None else merged.filter(meant.matches("op_name"))
-    rows = _rows(chosen, whole=whole, step_count=step_count)
+    chosen = merged if meant is None else merged.filter(meant.matches_names("op_name"))
+    rows = _kernel_rows(chosen, whole=whole, step_count=step_count)
     reasons = _REASONS | {"per_step_us": without_steps(profile)}
     reasons |= without_measures(profile)
     missing = missing_columns(rows, reasons, prefix="rows.")
@@ -167,33 +167,42 @@ def analyse(
         missing.append(said.for_field("nvidia_rules"))
         said = pl.DataFrame(schema=NVIDIA_ROWS.dtypes())
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    computes = everything.filter(pl.col("precision").is_not_null())
+    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
+    slices = other_slices(
+        everything, label="kernel_name", value="total_ps", slices=_SLICES
+    )
     return KernelStatsResult(
         rows=rows,
-        by_pair=_united(chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole),
-        by_kernel=_united(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
-        pie=_pie(everything),
+        by_pair=_rows_by_name(
+            chosen, PAIR_ROWS, ("kernel_name", "op_name"), whole=whole
+        ),
+        by_kernel=_rows_by_name(chosen, NAME_ROWS, ("kernel_name",), whole=whole),
+        pie=slices.select(
+            "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
+        ),
         measured=launch_rows(profile),
         nvidia_rules=said,
         kernel_count=int(everything["count"].sum()),
         kernel_time_us=whole / PS_PER_US,
-        time_us_by_precision=_by_precision(everything),
+        time_us_by_precision={
+            width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()
+        },
         missing=tuple(missing),
-        inputs={host: _inputs(of_host) for host, of_host in found.items()},
+        inputs={
+            host: {
+                "kernels": int(of_host.rows["count"].sum()),
+                "devices": of_host.rows["device"].n_unique(),
+                "distinct_launches": len(of_host.rows),
+            }
+            for host, of_host in found.items()
+        },
     )
 
 
-def _everything(profile: ProfileData, found: dict[str, Kernels]) -> pl.DataFrame | None:
-    frames = [
-        kernels.rows.with_columns(host=pl.lit(host))
-        .join(measures_of(profile, host), on="class", how="left", maintain_order="left")
-        .with_columns(_places(profile, host, kernels.rows["class"]))
-        for host, kernels in found.items()
-    ]
-    return pl.concat(frames) if frames else None
-
-
-def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFrame:
-    """Return the place in the program of each kernel."""
+def _kernel_places(
+    profile: ProfileData, host: str, of_class: pl.Series
+) -> pl.DataFrame:
     found = profile.derived(host, kernel_places)
     if isinstance(found, Unavailable):
         nothing = [None] * len(of_class)
@@ -204,8 +213,7 @@ def _places(profile: ProfileData, host: str, of_class: pl.Series) -> pl.DataFram
     return found[of_class]
 
 
-def _merged(everything: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per key over hosts and devices."""
+def _merge_by_key(everything: pl.DataFrame) -> pl.DataFrame:
     return everything.group_by(_KEY).agg(
         pl.col("count").sum(),
         pl.col("total_ps").sum(),
@@ -216,7 +224,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
         pl.col("occupancy_percent").min(),
         pl.col("occupancy_percent").max().alias("occupancy_max_percent"),
         *(
-            _only_value(column)
+            shared_value(column)
             for column in (
                 *("occupancy_limiter", "tensor_core_evidence"),
                 *("precision", "precision_evidence", "source", "module"),
@@ -228,18 +236,7 @@ def _merged(everything: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _only_value(column: str) -> pl.Expr:
-    """Return the value that all rows share; a word for several; null for none."""
-    values = pl.col(column).drop_nulls().unique()
-    return (
-        pl.when(values.len() > 1)
-        .then(pl.lit(_MIXED))
-        .otherwise(values.first())
-        .alias(column)
-    )
-
-
-def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
+def _kernel_rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     ordered = merged.sort(
         "total_ps", *_ORDER, descending=[True, *[False] * len(_ORDER)]
     )
@@ -253,7 +250,7 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
         .with_columns(
             launch_dimensions("block"),
             launch_dimensions("grid"),
-            *_times(whole),
+            *_time_columns(whole),
             per_step.alias("per_step_us"),
             (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         )
@@ -261,18 +258,18 @@ def _rows(merged: pl.DataFrame, *, whole: int, step_count: int) -> pl.DataFrame:
     )
 
 
-def _times(whole: int) -> list[pl.Expr]:
+def _time_columns(whole: int) -> list[pl.Expr]:
     return [
         pl.col("count").alias("occurrences"),
         (pl.col("total_ps") / PS_PER_US).alias("total_us"),
         (pl.col("total_ps") / pl.col("count") / PS_PER_US).alias("avg_us"),
         (pl.col("min_ps") / PS_PER_US).alias("min_us"),
         (pl.col("max_ps") / PS_PER_US).alias("max_us"),
-        share(pl.col("total_ps"), whole).alias("device_time_percent"),
+        share_percent(pl.col("total_ps"), whole).alias("device_time_percent"),
     ]
 
 
-def _united(
+def _rows_by_name(
     merged: pl.DataFrame, schema: TableSchema, key: Sequence[str], *, whole: int
 ) -> pl.DataFrame:
     """Return one row per kernel, or kernel and op, whatever the launch shape."""
@@ -298,31 +295,6 @@ def _united(
     return (
         united.sort("total_ps", *key, descending=[True, *[False] * len(key)])
         .with_row_index("rank", offset=1)
-        .with_columns(pl.col("rank").cast(pl.Int64), *_times(whole))
+        .with_columns(pl.col("rank").cast(pl.Int64), *_time_columns(whole))
         .select(*schema.dtypes())
     )
-
-
-def _by_precision(everything: pl.DataFrame) -> dict[str, float]:
-    """Return the time of each width that occurs, in µs."""
-    computes = everything.filter(pl.col("precision").is_not_null())
-    time = computes.group_by("precision").agg(pl.col("total_ps").sum())
-    return {width: ps / PS_PER_US for width, ps in time.sort("precision").iter_rows()}
-
-
-def _pie(everything: pl.DataFrame) -> pl.DataFrame:
-    slices = other_slices(
-        everything, label="kernel_name", value="total_ps", slices=_SLICES
-    )
-    return slices.select(
-        "name", (pl.col("total_ps") / PS_PER_US).alias("total_us"), "percent"
-    )
-
-
-def _inputs(kernels: Kernels) -> dict[str, int]:
-    rows = kernels.rows
-    return {
-        "kernels": int(rows["count"].sum()),
-        "devices": rows["device"].n_unique(),
-        "distinct_launches": len(rows),
-    }

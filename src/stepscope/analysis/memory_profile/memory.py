@@ -15,7 +15,7 @@ from stepscope.analysis.memory_profile.rows import (
     SUMMARY_ROWS,
     TIMELINE_ROWS,
 )
-from stepscope.analysis.results.statistics import Statistics, statistics_of
+from stepscope.analysis.results.statistics import Statistics, sample_statistics
 from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
@@ -153,7 +153,7 @@ class Facts(Frozen, frozen=True, eq=True):
     lifetime_peak: int | None
 
 
-def facts_of(view: MemoryView) -> Facts:
+def memory_facts(view: MemoryView) -> Facts:
     """Look at every event of a memory once."""
     rows = view.memory.rows
     events = view.allocations.select(
@@ -164,14 +164,14 @@ def facts_of(view: MemoryView) -> Facts:
         events = events[rows]
     parts = events["stack_bytes"] + events["heap_bytes"] + events["free_bytes"]
     total = events["capacity_bytes"].fill_null(parts)
-    recorded = _integer(events["peak_bytes"].max())
+    recorded = _integer_or_none(events["peak_bytes"].max())
     held = int((events["kind"] == "held").sum())
     return Facts(
         frees=int((events["kind"] == "deallocate").sum()),
         held=held,
         placed=events["address"].null_count() < len(events) or held == len(events),
-        capacity=_integer(total.max()),
-        least_capacity=_integer(total.min()),
+        capacity=_integer_or_none(total.max()),
+        least_capacity=_integer_or_none(total.min()),
         # A use that was seen was reached, whatever the allocator claims.
         lifetime_peak=None
         if recorded is None
@@ -179,7 +179,7 @@ def facts_of(view: MemoryView) -> Facts:
     )
 
 
-def _integer(value: object) -> int | None:
+def _integer_or_none(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
@@ -234,16 +234,18 @@ _REMEDIES: Final = {
 }
 
 
-def growth_of(
+def growth_statistics(
     steps: pl.DataFrame, *, field: str
 ) -> tuple[Statistics, tuple[Missing, ...]]:
     """Return the growth over closed steps, else over the open one."""
     closed = steps.filter(~pl.col("open_end"))
     measured = closed if len(closed) else steps
-    return statistics_of(measured["growth_bytes"].drop_nulls().to_numpy(), field=field)
+    return sample_statistics(
+        measured["growth_bytes"].drop_nulls().to_numpy(), field=field
+    )
 
 
-def _reasons(table: TableSchema) -> dict[str, Unavailable]:
+def _column_reasons(table: TableSchema) -> dict[str, Unavailable]:
     """Return why columns hold nothing; that steps have no names needs no reason."""
     return declared_reasons(
         table,
@@ -259,7 +261,7 @@ def missing_of_rows(
     rows: pl.DataFrame, memories: Mapping[str, Memory]
 ) -> list[Missing]:
     """Return columns of the summary that no memory has a value for."""
-    reasons = _reasons(SUMMARY_ROWS)
+    reasons = _column_reasons(SUMMARY_ROWS)
     if rows["peak_bytes"].is_not_null().any():
         told = any(
             it.timeline["fragmentation"].is_not_null().any() for it in memories.values()
@@ -270,10 +272,10 @@ def missing_of_rows(
     return missing_columns(rows, reasons, prefix="rows.")
 
 
-def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
+def missing_of_memory(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
     """Return every field of a memory that is null, and every column that is."""
     path = f"memories.{name}"
-    of_rows = _reasons(SUMMARY_ROWS)
+    of_rows = _column_reasons(SUMMARY_ROWS)
     found = [
         of_rows[field].for_field(f"{path}.{field}")
         for field in memory.__struct_fields__
@@ -289,18 +291,18 @@ def missing_of(name: str, memory: Memory, view: MemoryView) -> list[Missing]:
         ]
     else:
         field = f"{path}.growth_bytes_per_step"
-        found += growth_of(memory.steps, field=field)[1]
+        found += growth_statistics(memory.steps, field=field)[1]
     no_step = {"step_id": view.steps.why or _WHY["in_no_step"]}
-    found += _missing_at_peak(path, memory, _reasons(TIMELINE_ROWS) | no_step)
+    found += _missing_at_peak(path, memory, _column_reasons(TIMELINE_ROWS) | no_step)
     if memory.lines.is_empty() and not memory.breakdown.is_empty():
-        found.append(_reasons(LINE_ROWS)["source"].for_field(f"{path}.lines"))
+        found.append(_column_reasons(LINE_ROWS)["source"].for_field(f"{path}.lines"))
     if view.older_uncounted and memory.breakdown["allocation_bytes"].null_count():
         found.append(
             _WHY["older_uncounted"].for_field(f"{path}.breakdown.allocation_bytes")
         )
     for table in (TIMELINE_ROWS, BREAKDOWN_ROWS, LINE_ROWS, STEP_ROWS):
         field = table.name.removeprefix("memories.")
-        reasons = _reasons(table)
+        reasons = _column_reasons(table)
         # A row that is no single allocation has no requested size.
         itemised = pl.col("occurrences").is_not_null()
         found += missing_columns(
@@ -335,7 +337,7 @@ def _missing_at_peak(
     return found
 
 
-def doubts_of(
+def memory_doubts(
     name: str, memory: Memory, view: MemoryView, facts: Facts
 ) -> list[QualityNote]:
     """Return what is contradictory in the events of one memory."""

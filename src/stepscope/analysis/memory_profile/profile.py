@@ -12,10 +12,10 @@ from stepscope.analysis.memory_profile.memory import (
     Facts,
     Memory,
     MemoryPeak,
-    doubts_of,
-    facts_of,
-    growth_of,
-    missing_of,
+    growth_statistics,
+    memory_doubts,
+    memory_facts,
+    missing_of_memory,
     missing_of_rows,
     passed_thresholds,
 )
@@ -79,7 +79,7 @@ def analyse(
     views: dict[str, MemoryView] = {}
     host_of: dict[str, str] = {}
     for host in profile.hosts:
-        found = _views(profile, host)
+        found = _memory_views(profile, host)
         if isinstance(found, Unavailable):
             absent[host] = found
             continue
@@ -96,15 +96,15 @@ def analyse(
         if options.memory not in views:
             raise BadUsage.unknown_name("memory", options.memory, views)
         views = {options.memory: views[options.memory]}
-    facts = {name: facts_of(view) for name, view in views.items()}
+    facts = {name: memory_facts(view) for name, view in views.items()}
     memories = {
-        name: _memory(view, facts[name], options) for name, view in views.items()
+        name: _memory_result(view, facts[name], options) for name, view in views.items()
     }
-    rows = _summary(memories, host_of)
+    rows = _summary_rows(memories, host_of)
     missing = missing_of_rows(rows, memories) + [
         lack
         for name, view in views.items()
-        for lack in missing_of(name, memories[name], view)
+        for lack in missing_of_memory(name, memories[name], view)
     ]
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     return MemoryProfileResult(
@@ -114,13 +114,13 @@ def analyse(
         quality=tuple(
             note
             for name, view in views.items()
-            for note in doubts_of(name, memories[name], view, facts[name])
+            for note in memory_doubts(name, memories[name], view, facts[name])
         ),
         inputs=inputs,
     )
 
 
-def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
+def _memory_views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
     """Return the memories of a host, fullest first."""
     allocations = profile.table(host, "allocations")
     if isinstance(allocations, Unavailable):
@@ -133,26 +133,31 @@ def _views(profile: ProfileData, host: str) -> list[MemoryView] | Unavailable:
         MemoryView(allocations, replay, memory, steps, profile.trace(host).strings)
         for memory in replay.memories
     ]
-    return sorted(found, key=_fullness)
+    return sorted(found, key=lambda view: (-view.most_in_use_bytes, view.memory.name))
 
 
-def _fullness(view: MemoryView) -> tuple[int, str]:
+def _memory_result(
+    view: MemoryView, facts: Facts, options: MemoryProfileOptions
+) -> Memory:
     memory = view.memory
-    most = 0 if memory.peak is None else int(memory.in_use_bytes[memory.peak])
-    return -most, memory.name
-
-
-def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Memory:
-    memory = view.memory
-    peak = _peak(view)
-    place, time_ms = memory.peak, None if peak is None else peak.time_ms
+    place, peak, time_ms = memory.peak, None, None
+    if place is not None:
+        row = timeline_rows(view, np.array([place])).row(0, named=True)
+        peak = MemoryPeak(**{name: row[name] for name in MemoryPeak.__struct_fields__})
+        time_ms = peak.time_ms
     if options.at_ms is not None:
         at_ps = round(options.at_ms * PS_PER_MS)
         place = int(np.searchsorted(view.time_ps, at_ps, side="right")) - 1
         time_ms = options.at_ms
     breakdown = breakdown_rows(view, -1 if place is None else place)
     steps = step_rows(view)
-    growth, _ = growth_of(steps, field="")
+    growth, _ = growth_statistics(steps, field="")
+    if facts.held and not np.ptp(view.time_ps):
+        level = "one_instant"
+    elif view.memory.replayed:
+        level = "replayed"
+    else:
+        level = "recorded_since_start" if view.older_uncounted else "recorded"
     return Memory(
         allocations=len(memory.rows) - facts.frees - facts.held,
         deallocations=facts.frees,
@@ -161,7 +166,7 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
         capacity_bytes=facts.capacity,
         peak_heap_lifetime_bytes=facts.lifetime_peak,
         peak=peak,
-        level=_level(view, facts),
+        level=level,
         timeline=timeline_rows(view, shown_places(view, options.points)),
         breakdown=breakdown.clear() if place is None else breakdown,
         lines=line_rows(view, -1 if place is None else place),
@@ -172,23 +177,7 @@ def _memory(view: MemoryView, facts: Facts, options: MemoryProfileOptions) -> Me
     )
 
 
-def _level(view: MemoryView, facts: Facts) -> str:
-    if facts.held and not np.ptp(view.time_ps):
-        return "one_instant"
-    if view.memory.replayed:
-        return "replayed"
-    return "recorded_since_start" if view.older_uncounted else "recorded"
-
-
-def _peak(view: MemoryView) -> MemoryPeak | None:
-    place = view.memory.peak
-    if place is None:
-        return None
-    row = timeline_rows(view, np.array([place])).row(0, named=True)
-    return MemoryPeak(**{name: row[name] for name in MemoryPeak.__struct_fields__})
-
-
-def _summary(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFrame:
+def _summary_rows(memories: dict[str, Memory], host_of: dict[str, str]) -> pl.DataFrame:
     rows = []
     for name, memory in memories.items():
         row: dict[str, object] = {"memory_id": name, "host": host_of[name]}

@@ -76,6 +76,12 @@ class MemoryView(Frozen, frozen=True, dict=True):
         """When each event of the memory happened, by place."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
+    @property
+    def most_in_use_bytes(self) -> int:
+        """Memory in use at the peak; 0 where no use is known."""
+        peak = self.memory.peak
+        return 0 if peak is None else int(self.memory.in_use_bytes[peak])
+
     @cached_property
     def older_uncounted(self) -> bool:
         """Whether the memory in use counts no blocks older than the recording."""
@@ -101,11 +107,6 @@ class MemoryView(Frozen, frozen=True, dict=True):
         stack = int(memory.in_use_bytes[at]) - heap
         if place >= 0:
             return heap, stack
-        change = self._first_change()
-        return (None, 0) if change is None else (heap - change, stack)
-
-    def _first_change(self) -> int | None:
-        """Return what the first event adds to the heap; None where it is not known."""
         row = int(self.memory.rows[0])
         sizes = self.allocations["allocated_bytes"]
         source = int(self.replay.source[row])
@@ -114,8 +115,9 @@ class MemoryView(Frozen, frozen=True, dict=True):
             # Not every deallocation says how much: its allocation does.
             size = sizes[source]
         if size is None:
-            return None
-        return -size if self.allocations["kind"][row] == "deallocate" else size
+            return None, 0
+        freed = self.allocations["kind"][row] == "deallocate"
+        return heap + size if freed else heap - size, stack
 
 
 def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
@@ -196,7 +198,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     Live allocations, largest first, then what no event itemises; together exactly the
     memory in use where that is known.
     """
-    alive = view.replay.alive(view.memory, place)
+    alive = view.replay.alive_rows(view.memory, place)
     live = (
         view.allocations[alive]
         .group_by(
@@ -205,7 +207,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
         )
         .agg(
             pl.len().cast(pl.Int64).alias("rows"),
-            _blocks().alias("occurrences"),
+            _block_count().alias("occurrences"),
         )
         .select(
             *(pl.col(column).alias(name) for column, name in _OWN.items()),
@@ -223,7 +225,17 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     special: list[tuple[str, int | None, str | None]] = []
     # Where older blocks are known one by one, nothing may be left of them.
     if rest != 0 or not view.older_known:
-        special.append((_rest_name(view, place, alive, rest), shown, _PERSISTENT))
+        if rest is not None and rest < 0:
+            rest_name = LOST
+        else:
+            until = view.memory.rows[: place + 1]
+            unplaced = view.replay.ended_by[until] == until
+            rest_name = BEFORE
+            if view.allocations["allocated_bytes"].gather(alive).null_count():
+                rest_name += f", or {_UNSIZED}"
+            if unplaced.any():
+                rest_name += f", or {_UNPLACED}"
+        special.append((rest_name, shown, _PERSISTENT))
     if stack > 0:
         special.append((STACK, stack, None))
     rows = [
@@ -243,12 +255,12 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
 
     Empty where no block names a line.
     """
-    alive = view.allocations[view.replay.alive(view.memory, place)]
+    alive = view.allocations[view.replay.alive_rows(view.memory, place)]
     if alive["source"].is_null().all():
         return pl.DataFrame(schema=LINE_ROWS.dtypes())
     # Of several stacks that end in a line, the one that holds most is shown.
     by_stack = alive.group_by("source", "stack").agg(
-        pl.col("allocated_bytes").sum().alias("held"), _blocks().alias("blocks")
+        pl.col("allocated_bytes").sum().alias("held"), _block_count().alias("blocks")
     )
     heap, stack = view.use_after(place)
     whole = (heap or 0) + stack
@@ -270,25 +282,8 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
     ).select(LINE_ROWS.cast_columns())
 
 
-def _blocks() -> pl.Expr:
-    """Count the blocks of rows."""
+def _block_count() -> pl.Expr:
     return pl.col("blocks").fill_null(1).sum()
-
-
-def _rest_name(
-    view: MemoryView, place: int, alive: NDArray[np.int64], rest: int | None
-) -> str:
-    """Return what the difference between use and live allocations is, in words."""
-    if rest is not None and rest < 0:
-        return LOST
-    until = view.memory.rows[: place + 1]
-    unplaced = view.replay.ended_by[until] == until
-    name = BEFORE
-    if view.allocations["allocated_bytes"].gather(alive).null_count():
-        name += f", or {_UNSIZED}"
-    if unplaced.any():
-        name += f", or {_UNPLACED}"
-    return name
 
 
 def step_rows(view: MemoryView) -> pl.DataFrame:
@@ -307,7 +302,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     level = np.append(memory.in_use_bytes, (heap or 0) + stack)
     known = np.append(memory.known, heap is not None)
     least, greatest = (
-        _extreme(sign, level, known, first - 1, last) for sign in (1, -1)
+        _extreme_level(sign, level, known, first - 1, last) for sign in (1, -1)
     )
     start, end = (
         nullable(f"{name}_bytes", level[at - 1], known[at - 1])
@@ -328,7 +323,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
     return frame.select(STEP_ROWS.cast_columns())
 
 
-def _extreme(
+def _extreme_level(
     sign: int,
     level: NDArray[np.int64],
     known: NDArray[np.bool_],

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.analysis.results.tables import room_reasons, sum_of_known, tables_of
-from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.op_events import host_op_events
-from stepscope.derive.model.annotation_calls import added_up
-from stepscope.frozen import Frozen
+from stepscope.derive.model.annotation_calls import add_inner_calls
+from stepscope.derive.model.places import inherit_labels
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_MS, PS_PER_US
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.model_views.annotation_rows import (
-        Annotated as AnnotatedHost,
-    )
+    from stepscope.analysis.model_views.annotation_rows import AnnotatedHost
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.schema import TableSchema
 
 _WHY: Final = room_reasons("model_views")
 
@@ -75,198 +74,178 @@ def annotation_detail(
     *,
     most_calls: int | None,
 ) -> tuple[AnnotationDetail, list[Missing]]:
-    """Look closely at one annotation; and say what cannot be told of it.
+    """Look closely at one annotation; and say what is not known of it.
 
     Args:
+        profile: The run.
         hosts: Hosts with annotations; one of them has it.
+        name: Name of the annotation.
         most_calls: How many calls to list at most; all where it is None.
     """
-    of_hosts = [_calls_of(profile, one, name) for one in hosts]
-    calls = pl.concat([one.calls for one in of_hosts])
+    inside = [_label_inside(host, name) for host in hosts]
+    calls = pl.concat(
+        [
+            _calls_of_host(profile, host, name, within)
+            for host, within in zip(hosts, inside, strict=True)
+        ]
+    )
     outermost = calls.filter("outermost")
     missing: list[Missing] = []
-    unknown = next(
-        (one.work for one in hosts if isinstance(one.work, Unavailable)), None
-    )
+    unknown = [host.work for host in hosts if isinstance(host.work, Unavailable)]
     launched = outermost["device_ps"].count() > 0
-    if not launched and unknown is not None:
-        fields = ("device_us", "launches", "kernels", "calls.device_us")
-        missing += [unknown.for_field(f"detail.{field}") for field in fields]
-    by_step = _by_step(outermost)
-    if by_step is None:
+    if not launched and unknown:
+        missing += [
+            unknown[0].for_field(f"detail.{field}")
+            for field in ("device_us", "launches", "kernels", "calls.device_us")
+        ]
+    by_step = (
+        outermost.drop_nulls("step")
+        .sort("host", "start_ps")
+        .group_by("host", "step", maintain_order=True)
+        .agg(
+            pl.len().alias("occurrences"),
+            *map(sum_of_known, ("host_ps", "device_ps", "launches")),
+        )
+    )
+    if by_step.is_empty():
         missing.append(_WHY["no_step"].for_field("detail.by_step"))
-    ops = _ops(profile, hosts, of_hosts)
+    ops = _ops_inside(profile, hosts, inside)
     if isinstance(ops, Unavailable):
         missing.append(ops.for_field("detail.ops"))
-    found = AnnotationDetail(
+    longest = calls.sort(
+        *("host_ps", "start_ps", "host", "row"), descending=[True, False, False, False]
+    ).head(len(calls) if most_calls is None else most_calls)
+    detail = AnnotationDetail(
         name=name,
         call_count=len(calls),
         host_us=int(outermost["host_ps"].sum()) / PS_PER_US,
         device_us=int(outermost["device_ps"].sum()) / PS_PER_US if launched else None,
         launches=int(outermost["launches"].sum()) if launched else None,
-        calls=_listed(calls, most_calls),
-        by_step=by_step,
+        calls=_declared_columns(
+            longest.with_row_index("rank", offset=1), ANNOTATION_CALLS
+        ),
+        by_step=None
+        if by_step.is_empty()
+        else _declared_columns(by_step, ANNOTATION_STEPS),
         ops=None if isinstance(ops, Unavailable) else ops,
-        kernels=_kernels(profile, hosts, of_hosts) if launched else None,
+        kernels=_kernels_inside(profile, hosts, inside) if launched else None,
     )
-    return found, missing
+    return detail, missing
 
 
-class _Calls(Frozen, frozen=True):
-    """The calls of one name on one host.
+def _label_inside(host: AnnotatedHost, name: str) -> NDArray[np.bool_]:
+    """Return by call of any name whether it is such a call or lies in one; last False.
 
-    Attributes:
-        calls: `host`, `thread`, `step`, `start_ps`, `host_ps`, `host_self_ps`,
-            `device_ps`, `launches`, `outermost`, and `row`, the call's own.
-        inside: By call of any name: whether it is such a call or lies in one.
+    The last value is of row -1, no call.
     """
+    label = np.where(host.calls.calls_named(name) & host.chosen, 0, -1).astype(np.int32)
+    return np.append(inherit_labels(host.calls.parent, label) >= 0, False)
 
-    calls: pl.DataFrame
-    inside: NDArray[np.bool_]
 
-
-def _calls_of(profile: ProfileData, one: AnnotatedHost, name: str) -> _Calls:
-    found = one.found
-    mine = found.named(name) & one.chosen
-    label = np.where(mine, np.int32(0), np.int32(-1)).astype(np.int32)
-    answer = inherit(found.parent, label, 0, len(label))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    inside: NDArray[np.bool_] = label >= 0
-    rows = np.flatnonzero(mine)
-    around = found.parent[rows]
-    nested = (around >= 0) & np.append(inside, False)[around]
-    events = present(profile.table(one.host, "events"))
-    track = handles(events, "track")[found.event[rows]]
-    threads = present(profile.table(one.host, "tracks"))["name"]
-    known = not isinstance(one.work, Unavailable)
-    nothing = [None] * len(rows)
-    calls = pl.DataFrame(
+def _calls_of_host(
+    profile: ProfileData, host: AnnotatedHost, name: str, inside: NDArray[np.bool_]
+) -> pl.DataFrame:
+    """Return the calls of one name; `row` is the call's own, times are in ps."""
+    calls = host.calls
+    rows = np.flatnonzero(calls.calls_named(name) & host.chosen)
+    events = present(profile.table(host.host, "events"))
+    threads = present(profile.table(host.host, "tracks"))["name"]
+    number: dict[int, int] = {}
+    if host.step_rows is not None:
+        number = dict(host.step_rows.select("row", "step").iter_rows())
+    known = isinstance(host.work, pl.DataFrame)
+    return pl.DataFrame(
         {
-            "host": pl.Series([one.host] * len(rows), dtype=pl.String),
-            "thread": threads.gather(track),
+            "host": pl.Series([host.host] * len(rows), dtype=pl.String),
+            "thread": threads.gather(
+                by_row(handles(events, "track"), calls.event[rows])
+            ),
             "row": pl.Series(rows, dtype=pl.Int64),
-            "step": _numbers(one, rows),
-            "start_ps": found.start_ps[rows],
-            "host_ps": found.dur_ps[rows],
-            "host_self_ps": found.self_ps[rows],
-            "device_ps": pl.Series(
-                added_up(one.device_ps(), found)[rows] if known else nothing,
-                dtype=pl.Int64,
+            "step": pl.Series(
+                map(number.get, calls.step[rows].tolist()), dtype=pl.Int64
             ),
-            "launches": pl.Series(
-                added_up(one.launches(), found)[rows] if known else nothing,
-                dtype=pl.Int64,
-            ),
-            "outermost": ~nested,
+            "start_ps": calls.start_ps[rows],
+            "host_ps": calls.dur_ps[rows],
+            "host_self_ps": calls.self_ps[rows],
+            **{
+                column: pl.Series(
+                    add_inner_calls(own, calls)[rows] if known else [None] * len(rows),
+                    dtype=pl.Int64,
+                )
+                for column, own in (
+                    ("device_ps", host.device_ps),
+                    ("launches", host.launches),
+                )
+            },
+            "outermost": ~inside[calls.parent[rows]],
         }
     )
-    return _Calls(calls, inside)
 
 
-def _numbers(one: AnnotatedHost, rows: NDArray[np.int64]) -> pl.Series:
-    """Return the numbers of the steps of some calls, null for none."""
-    if one.step_rows is None:
-        return pl.Series([None] * len(rows), dtype=pl.Int64)
-    number = dict(one.step_rows.select("row", "step").iter_rows())
-    found = [number.get(step) for step in one.found.step[rows].tolist()]
-    return pl.Series(found, dtype=pl.Int64)
-
-
-def _listed(calls: pl.DataFrame, most: int | None) -> pl.DataFrame:
-    ordered = calls.sort(
-        *("host_ps", "start_ps", "host", "row"), descending=[True, False, False, False]
-    )
-    if most is not None:
-        ordered = ordered.head(most)
-    whole = ordered.with_row_index("rank", offset=1).with_columns(
-        start_ms=pl.col("start_ps") / PS_PER_MS, **_in_us("host", "host_self", "device")
-    )
-    return _declared(whole, ANNOTATION_CALLS.dtypes())
-
-
-def _by_step(calls: pl.DataFrame) -> pl.DataFrame | None:
-    stepped = calls.filter(pl.col("step").is_not_null())
-    if not len(stepped):
-        return None
-    grouped = (
-        stepped.sort("host", "start_ps")
-        .group_by("host", "step", maintain_order=True)
-        .agg(
-            pl.len().alias("occurrences"),
-            pl.col("host_ps").sum(),
-            *(sum_of_known(name) for name in ("device_ps", "launches")),
-        )
-        .with_columns(**_in_us("host", "device"))
-    )
-    return _declared(grouped, ANNOTATION_STEPS.dtypes())
-
-
-def _ops(
-    profile: ProfileData, hosts: Sequence[AnnotatedHost], of_hosts: Sequence[_Calls]
+def _ops_inside(
+    profile: ProfileData,
+    hosts: Sequence[AnnotatedHost],
+    inside: list[NDArray[np.bool_]],
 ) -> pl.DataFrame | Unavailable:
     parts = []
     why = _WHY["no_ops_inside"]
-    for one, calls in zip(hosts, of_hosts, strict=True):
-        ran = profile.derived(one.host, host_op_events)
+    for host, within in zip(hosts, inside, strict=True):
+        ran = profile.derived(host.host, host_op_events)
         if isinstance(ran, Unavailable):
             why = ran
             continue
-        inside = np.append(calls.inside, False)[one.found.of_event[ran.event]]
-        rows = np.flatnonzero(inside)
+        rows = np.flatnonzero(within[host.calls.of_event[ran.event]])
         named = ran.ops.select(
             name=pl.coalesce("framework_op", "name"),
             type=pl.coalesce("framework_type", "type"),
         )
-        parts.append(
-            named[ran.op[rows]].with_columns(
-                pl.Series("self_ps", ran.self_ps[rows], pl.Int64)
-            )
-        )
+        self_ps = pl.Series("host_self_ps", ran.self_ps[rows], pl.Int64)
+        parts.append(named[ran.op[rows]].with_columns(self_ps))
     if not parts:
         return why
-    summed = (
-        pl.concat(parts)
-        .group_by("name", "type")
-        .agg(pl.len().alias("occurrences"), host_self_us=pl.col("self_ps").sum())
-        .with_columns(pl.col("host_self_us") / PS_PER_US)
-        .sort("host_self_us", "name", descending=[True, False])
-    )
-    return _declared(summed, ANNOTATION_OPS.dtypes())
+    return _sum_by_name(parts, ("name", "type"), "host_self_ps", ANNOTATION_OPS)
 
 
-def _kernels(
-    profile: ProfileData, hosts: Sequence[AnnotatedHost], of_hosts: Sequence[_Calls]
+def _kernels_inside(
+    profile: ProfileData,
+    hosts: Sequence[AnnotatedHost],
+    inside: list[NDArray[np.bool_]],
 ) -> pl.DataFrame:
     parts = []
-    for one, calls in zip(hosts, of_hosts, strict=True):
-        if isinstance(one.work, Unavailable):
+    for host, within in zip(hosts, inside, strict=True):
+        if isinstance(host.work, Unavailable):
             continue
-        rows = np.flatnonzero(np.append(calls.inside, False)[one.work.call])
-        activity = present(profile.table(one.host, "device_activity"))
-        names = present(profile.table(one.host, "event_types"))["name"]
+        rows = np.flatnonzero(within[handles(host.work, "call")])
+        activity = present(profile.table(host.host, "device_activity"))[rows]
+        names = present(profile.table(host.host, "event_types"))["name"]
         parts.append(
-            pl.DataFrame(
-                {
-                    "name": names.gather(handles(activity, "type")[rows]),
-                    "kind": activity["kind"].gather(rows).cast(pl.String),
-                    "ps": ints(activity, "dur_ps")[rows],
-                }
+            activity.select(
+                pl.col("kind").cast(pl.String),
+                name=names.gather(handles(activity, "type")),
+                total_ps="dur_ps",
             )
         )
+    return _sum_by_name(parts, ("name", "kind"), "total_ps", ANNOTATION_KERNELS)
+
+
+def _sum_by_name(
+    parts: list[pl.DataFrame], key: tuple[str, str], time: str, table: TableSchema
+) -> pl.DataFrame:
+    """Count rows and add up a time by a key that begins with a name; longest first."""
     summed = (
         pl.concat(parts)
-        .group_by("name", "kind")
-        .agg(pl.len().alias("occurrences"), total_us=pl.col("ps").sum())
-        .with_columns(pl.col("total_us") / PS_PER_US)
-        .sort("total_us", "name", "kind", descending=[True, False, False])
+        .group_by(key)
+        .agg(pl.len().alias("occurrences"), pl.col(time).sum())
+        .sort(time, *key, descending=[True, False, False])
     )
-    return _declared(summed, ANNOTATION_KERNELS.dtypes())
+    return _declared_columns(summed, table)
 
 
-def _in_us(*names: str) -> dict[str, pl.Expr]:
-    return {f"{name}_us": pl.col(f"{name}_ps") / PS_PER_US for name in names}
-
-
-def _declared(frame: pl.DataFrame, dtypes: dict[str, pl.DataType]) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in dtypes.items())
+def _declared_columns(rows: pl.DataFrame, table: TableSchema) -> pl.DataFrame:
+    """Return the columns of a table; times stand in `…_ps`."""
+    units = {"_us": PS_PER_US, "_ms": PS_PER_MS}
+    return rows.with_columns(
+        (pl.col(f"{name[:-3]}_ps") / units[name[-3:]]).alias(name)
+        for name in table.dtypes()
+        if name[-3:] in units
+    ).select(table.cast_columns())

@@ -8,14 +8,18 @@ from stepscope.analysis.model_views.tree import NO_SOURCE
 from stepscope.analysis.ops.rows import NO_ACTIVITY, NO_OPS
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.device.attribution import activity_ops
+from stepscope.derive.model.work import SIDES, Side
 from stepscope.derive.ops.database import host_ops
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import polars as pl
 
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.analysis.model_views.source_rows import SourceView
+    from stepscope.analysis.model_views.tree import Tree
     from stepscope.derive.model.view_names import View
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
@@ -23,69 +27,71 @@ if TYPE_CHECKING:
 _WHY: Final = room_reasons("model_views")
 
 #: Column that may be unknown of a whole tree → the metric that decides it.
-TOLD_BY: Final = {
-    "flops": "flops",
-    "self_flops": "flops",
-    "parameters": "parameters",
-    "allocated_bytes": "allocated_bytes",
+_DECIDED_BY: Final = {
+    "flops": "has_flops",
+    "self_flops": "has_flops",
+    "parameters": "has_parameters",
+    "allocated_bytes": "has_allocated_bytes",
 }
-#: Type of the nodes of described variables.
-_OF_TABLE: Final = frozenset({("scope", "parameters"), ("op", "parameters")})
 
 
-def why_nothing(profile: ProfileData, host: str) -> Unavailable:
-    """Return why nothing is known to have run on a host."""
+def why_no_ops(profile: ProfileData, host: str) -> Unavailable:
+    """Return why no op is known to have run on a host."""
     why = profile.derived(host, host_ops)
     return why if isinstance(why, Unavailable) else NO_OPS
 
 
-def why_no_device(work: ModelWork, *, everything: bool) -> Unavailable:
-    """Return why nothing is known of devices, in all of it or in some steps."""
-    if isinstance(work.device_ops, Unavailable):
-        return work.device_ops
-    if not everything and isinstance(work.activity_steps, Unavailable):
-        return work.activity_steps
-    return NO_ACTIVITY
-
-
-def why_no_host(work: ModelWork, *, everything: bool) -> Unavailable:
-    """Return why nothing is known of the host, in all of it or in some steps."""
-    if isinstance(work.host, Unavailable):
-        return work.host
-    if not everything and isinstance(work.windows, Unavailable):
-        return work.windows
-    return NO_OPS
-
-
-def missing_fields(
-    works: dict[str, ModelWork],
-    frames: dict[View, pl.DataFrame],
+def why_nothing(
+    profile: ProfileData,
+    works: Mapping[str, ModelWork],
+    ran: Mapping[str, Sequence[int] | None],
     *,
-    untold: dict[View, frozenset[str]],
-    spent: int,
+    everything: bool,
+) -> Unavailable:
+    """Return why neither a host nor a device shows what ran, in the steps chosen."""
+    if not ran:
+        return why_no_ops(profile, profile.hosts[0])
+    first = works[next(iter(ran))]
+    side: Side = "device" if first.shows_side("device", None) else "host"
+    return _why_no_side(first, side, everything=everything)
+
+
+def _why_no_side(work: ModelWork, side: Side, *, everything: bool) -> Unavailable:
+    """Return why nothing is known of a side, in all of it or in some steps."""
+    recorded, in_steps = work.runs_and_steps(side)
+    if isinstance(recorded, Unavailable):
+        return recorded
+    if not everything and isinstance(in_steps, Unavailable):
+        return in_steps
+    return NO_ACTIVITY if side == "device" else NO_OPS
+
+
+def missing_of_trees(
+    works: Mapping[str, ModelWork],
+    trees: Mapping[View, Tree],
+    frames: Mapping[View, pl.DataFrame],
     settings: Settings,
+    *,
     everything: bool,
 ) -> list[Missing]:
     """Explain each column with nulls."""
+    no_time = _WHY["no_time_of_nodes"].for_field("flops_known_percent")
     if not works:
-        # The reason stands by the hosts.
-        return [_WHY["no_time_of_nodes"].for_field("flops_known_percent")]
+        # The reason is with the hosts.
+        return [no_time]
     first = next(iter(works.values()))
-    allocations = first.allocations
     reasons = {
         "percent": _WHY["no_time_of_nodes"],
-        **dict.fromkeys(
-            ("host_us", "total_host_us"), why_no_host(first, everything=everything)
-        ),
-        **dict.fromkeys(
-            ("device_us", "total_device_us"),
-            why_no_device(first, everything=everything),
-        ),
+        **{
+            column: _why_no_side(first, side, everything=everything)
+            for side in SIDES
+            for column in (f"{side}_us", f"total_{side}_us")
+        },
         **dict.fromkeys(("flops", "self_flops"), _WHY["no_shapes"]),
         "flops_known_percent": _WHY["no_time_of_nodes"],
         "parameters": _WHY["no_variables"],
-        "allocated_bytes": allocations
-        if isinstance(allocations, Unavailable)
+        "allocated_bytes": first.allocations
+        if isinstance(first.allocations, Unavailable)
         else _WHY["no_bytes"],
     }
     described = [
@@ -93,53 +99,57 @@ def missing_fields(
         for work in works.values()
         if not isinstance(work.parameters, Unavailable)
     ]
-    found = [
-        (
-            _WHY["not_here"] if described and (view, column) in _OF_TABLE else why
-        ).for_field(f"{view}.{column}")
-        for view, frame in frames.items()
-        for column, why in reasons.items()
-        if column in frame.columns
-        # Where a threshold of what is not known leaves no node, there is no null.
-        and (frame[column].null_count() or column in untold[view])
-    ]
+    missing = []
+    for view, frame in frames.items():
+        for column, why in reasons.items():
+            if column not in frame.columns:
+                continue
+            metric = _DECIDED_BY.get(column)
+            # Where a threshold of what is not known leaves no node, there is no null.
+            unknown = (
+                metric and not trees[view].metric_values(metric, total=False).any()
+            )
+            if frame[column].null_count() or unknown:
+                not_here = (
+                    described and column == "parameters" and view in {"scope", "op"}
+                )
+                reason = _WHY["not_here"] if not_here else why
+                missing.append(reason.for_field(f"{view}.{column}"))
     if settings.trainable_only and any(
         table["trainable"].null_count() for table in described
     ):
-        found.append(_WHY["maybe_trained"].for_field("scope.parameters[trainable]"))
-    if not spent:
-        found.append(_WHY["no_time_of_nodes"].for_field("flops_known_percent"))
+        missing.append(_WHY["maybe_trained"].for_field("scope.parameters[trainable]"))
+    if not trees["code"].metric_values("spent_ps", total=False).any():
+        missing.append(no_time)
     if NO_SOURCE in frames["code"]["name"].to_list():
-        found.append(_WHY["no_lines"].for_field("code"))
-    return found
+        missing.append(_WHY["no_lines"].for_field("code"))
+    return missing
 
 
 def missing_lines(
     profile: ProfileData,
-    works: dict[str, ModelWork],
+    works: Mapping[str, ModelWork],
     source: SourceView,
     *,
     everything: bool,
 ) -> list[Missing]:
     """Explain each column of the lines with nulls that are not explained by a row."""
     first = next(iter(works.values()), None)
-    otherwise = profile.derived(profile.hosts[0], activity_ops)
-    if not isinstance(otherwise, Unavailable):
-        otherwise = NO_ACTIVITY
-    found = []
-    for side, known, why in (
-        ("host", source.host, why_no_host),
-        ("device", source.device, why_no_device),
-    ):
-        if known or not source.rows.height:
+    why = profile.derived(profile.hosts[0], activity_ops)
+    otherwise = why if isinstance(why, Unavailable) else NO_ACTIVITY
+    missing = []
+    for side in SIDES:
+        if getattr(source, side) or not source.rows.height:
             continue
-        reason = otherwise if first is None else why(first, everything=everything)
+        reason = otherwise
+        if first is not None:
+            reason = _why_no_side(first, side, everything=everything)
         if side == "device" and source.rows["device_us"].count():
             reason = _WHY["no_launches"]
-        found += [
+        missing += [
             reason.for_field(f"source.{column}")
             for column in (f"{side}_us", f"total_{side}_us")
         ]
     if not source.some or NO_SOURCE in source.rows["name"].to_list():
-        found.append(_WHY["no_lines"].for_field("source"))
-    return found
+        missing.append(_WHY["no_lines"].for_field("source"))
+    return missing

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from stepscope.analysis.ops.rows import NO_OPS
-from stepscope.analysis.options import ModelViewsOptions, OrderBy
+from stepscope.analysis.options import OrderBy
 from stepscope.analysis.results.patterns import check_pattern
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
@@ -86,7 +86,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def settings_of(options: ModelViewsOptions) -> Settings:
+def decide_settings(options: ModelViewsOptions) -> Settings:
     """Decide every option: as given, else as the preset says, else the default.
 
     Raises:
@@ -112,71 +112,55 @@ def settings_of(options: ModelViewsOptions) -> Settings:
     return settings
 
 
-def some_steps(options: ModelViewsOptions) -> bool:
-    """Return whether only some steps are asked for."""
-    wanted = (options.step, options.step_name, options.last_steps)
-    return any(one is not None for one in wanted)
+class ChosenSteps(NamedTuple):
+    """The steps to show.
+
+    Attributes:
+        rows: Host → rows of its steps; None for all of the recording.
+        numbers: Host → numbers of these steps; None for all of the recording.
+    """
+
+    rows: dict[str, tuple[int, ...] | None]
+    numbers: dict[str, tuple[int, ...]] | None
 
 
-def step_rows(
+def choose_steps(
     profile: ProfileData, hosts: Sequence[str], options: ModelViewsOptions
-) -> dict[str, tuple[int, ...] | None] | Unavailable:
-    """Return by host the rows of the steps asked for; None for everything.
+) -> ChosenSteps | Unavailable:
+    """Return the steps asked for.
 
     Raises:
         BadUsage: No host has such a step.
     """
-    if not some_steps(options):
-        return dict.fromkeys(hosts)
+    if {options.step, options.step_name, options.last_steps} == {None}:
+        return ChosenSteps(dict.fromkeys(hosts), None)
     if options.last_steps is not None and options.last_steps < 1:
         raise BadUsage(f"last_steps={options.last_steps} is no number of steps")
-    marked = {name: _marked(profile, name) for name in hosts}
+    derived = {host: profile.derived(host, steps) for host in hosts}
+    marked = {
+        host: found.rows.select("step", "marker").rows()
+        for host, found in derived.items()
+        if not isinstance(found, Unavailable)
+    }
     if not any(marked.values()):
-        why = profile.derived(hosts[0], steps)
+        why = derived[hosts[0]]
         return why if isinstance(why, Unavailable) else NO_OPS
-    found: dict[str, tuple[int, ...] | None] = {}
-    for name, numbered in marked.items():
-        rows = [
-            row
-            for row, (number, marker) in enumerate(numbered)
+    rows: dict[str, tuple[int, ...] | None] = {}
+    numbers = {}
+    for host, host_steps in marked.items():
+        wanted = [
+            (row, number)
+            for row, (number, marker) in enumerate(host_steps)
             if options.step in {None, number} and options.step_name in {None, marker}
-        ]
-        if rows:
-            found[name] = tuple(rows[-(options.last_steps or len(rows)) :])
-    if found:
-        return found
-    raise BadUsage(_no_such_step(options, marked))
-
-
-def _no_such_step(
-    options: ModelViewsOptions, marked: dict[str, list[tuple[int, str | None]]]
-) -> str:
-    every = [step for steps in marked.values() for step in steps]
+        ][-(options.last_steps or len(host_steps)) :]
+        if wanted:
+            rows[host], numbers[host] = zip(*wanted, strict=True)
+    if rows:
+        return ChosenSteps(rows, numbers)
+    every = [step for host_steps in marked.values() for step in host_steps]
     if options.step_name is not None:
         names = sorted({marker for _, marker in every if marker is not None})
-        listed = ", ".join(names) or "none; the steps were inferred"
-        return f"no step is marked {options.step_name!r}; marks: {listed}"
-    numbers = sorted(number for number, _ in every)
-    return f"there is no step {options.step}; there are {numbers[0]} to {numbers[-1]}"
-
-
-def _marked(profile: ProfileData, host: str) -> list[tuple[int, str | None]]:
-    """Number and marker of each step of a host."""
-    of_host = profile.derived(host, steps)
-    if isinstance(of_host, Unavailable):
-        return []
-    found: list[tuple[int, str | None]] = of_host.rows.select("step", "marker").rows()
-    return found
-
-
-def step_numbers(
-    profile: ProfileData, chosen: dict[str, tuple[int, ...] | None]
-) -> dict[str, tuple[int, ...]]:
-    """Return numbers of the steps that were chosen, by host."""
-    numbers = {
-        name: [number for number, _ in _marked(profile, name)] for name in chosen
-    }
-    return {
-        name: tuple(numbers[name][row] for row in rows or ())
-        for name, rows in chosen.items()
-    }
+        known = ", ".join(names) or "none; the steps were inferred"
+        raise BadUsage(f"no step is marked {options.step_name!r}; marks: {known}")
+    first, last = min(every)[0], max(every)[0]
+    raise BadUsage(f"there is no step {options.step}; there are {first} to {last}")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.model_views.tree import NO_SOURCE
-from stepscope.analysis.results.patterns import whole
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.model_views.tree import NO_SOURCE, match_names
+from stepscope.analysis.results.tables import share_percent, tables_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
@@ -18,7 +17,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.model_views.settings import Settings
     from stepscope.derive.model.source_lines import SourceLines
@@ -27,12 +26,7 @@ if TYPE_CHECKING:
 SOURCE_ROWS: Final = tables_of("model_views")["source"]
 
 _KEY: Final = ("file", "line", "function", "exact")
-_TIMES: Final = {
-    "host_us": "host_ps",
-    "total_host_us": "total_host_ps",
-    "device_us": "device_ps",
-    "total_device_us": "total_device_ps",
-}
+_TIMES: Final = ("host", "total_host", "device", "total_device")
 #: Order of the options → column; any other order is that of the self times.
 _ORDERS: Final = {
     "cpu_micros": "host_us",
@@ -57,7 +51,7 @@ class SourceView(NamedTuple):
     some: bool
 
 
-def with_functions(profile: ProfileData) -> frozenset[str]:
+def hosts_with_functions(profile: ProfileData) -> frozenset[str]:
     """Return the hosts on which functions of the program were recorded."""
     found = {name: profile.derived(name, source_lines) for name in profile.hosts}
     return frozenset(
@@ -75,108 +69,98 @@ def source_view(
     """List the lines of some hosts, in all of the recording or in some steps.
 
     Args:
+        profile: The run.
         chosen: Host → rows of its steps; None for all of the recording.
         settings: Thresholds of time, names and the order count.
     """
-    parts = []
+    parts = [pl.DataFrame(schema=LINE_TIMES)]
     host = device = False
     launched = True
     for name, steps in chosen.items():
-        found = profile.derived(name, source_lines)
-        if isinstance(found, Unavailable):
+        lines = profile.derived(name, source_lines)
+        if isinstance(lines, Unavailable):
             continue
-        host |= bool(len(found.functions.line) or len(found.ops.line))
-        device |= bool(len(found.device_ps))
-        launched &= found.launches_known or not len(found.device_ps)
-        parts.append(_timed(profile, name, found, steps))
-    empty = pl.DataFrame(schema=LINE_TIMES)
-    summed = (
-        pl.concat([empty, *parts])
+        host |= bool(len(lines.functions.line) or len(lines.ops.line))
+        device |= bool(len(lines.device_ps))
+        launched &= lines.launches_known or not len(lines.device_ps)
+        parts.append(_times_in_steps(profile, name, lines, steps))
+    place = pl.format("{}:{}", "file", "line")
+    named = pl.concat_str(place, "function", separator=" ", ignore_nulls=True)
+    rows = (
+        pl.concat(parts)
         .group_by(_KEY, maintain_order=True)
         .agg(
             pl.col("library", "event").drop_nulls().first(),
             pl.col("op").sort_by("host_ps", "device_ps").drop_nulls().last(),
             # What is not known on one host is not known of all.
             *(
-                pl.when(pl.col(one).is_not_null().all()).then(pl.col(one).sum())
-                for one in _TIMES.values()
+                pl.when(pl.col(f"{time}_ps").is_not_null().all() & known)
+                .then(pl.col(f"{time}_ps").sum() / PS_PER_US)
+                .alias(f"{time}_us")
+                for time, known in zip(
+                    _TIMES, (host, host, device, device), strict=True
+                )
             ),
         )
-    )
-    rows = _rows(summed, settings, host=host, device=device)
-    some = bool(summed["file"].count())
-    return SourceView(rows, host, device and launched, some)
-
-
-def _timed(
-    profile: ProfileData, host: str, found: SourceLines, steps: Sequence[int] | None
-) -> pl.DataFrame:
-    if steps is None:
-        return line_times(found)
-    of_host = profile.derived(host, windows)
-    within = Spans.empty()
-    if not isinstance(of_host, Unavailable):
-        mine = of_host.rows.filter(pl.col("step_row").is_in(list(steps)))
-        within = Spans.of(mine.select("start_ps", "end_ps").iter_rows())
-    step = profile.derived(host, activity_steps)
-    activities = np.zeros(len(found.device_ps), np.bool_)
-    if not isinstance(step, Unavailable):
-        activities = np.isin(step, np.array(steps, np.int32))
-    return line_times(found, within=within, activities=activities)
-
-
-def _rows(
-    summed: pl.DataFrame, settings: Settings, *, host: bool, device: bool
-) -> pl.DataFrame:
-    known = {"host": host, "device": device}
-    times = [
-        (
-            pl.col(ps) / PS_PER_US
-            if known["device" if "device" in us else "host"]
-            else pl.lit(None, pl.Float64)
+        .with_columns(
+            name=pl.when(pl.col("file").is_null())
+            .then(pl.lit(NO_SOURCE))
+            .otherwise(named),
+            self_us=pl.sum_horizontal("host_us", "device_us"),
         )
-        .cast(pl.Float64)
-        .alias(us)
-        for us, ps in _TIMES.items()
-    ]
-    place = pl.format("{}:{}", "file", "line")
-    named = pl.concat_str(place, "function", separator=" ", ignore_nulls=True)
-    rows = summed.with_columns(
-        *times,
-        name=pl.when(pl.col("file").is_null()).then(pl.lit(NO_SOURCE)).otherwise(named),
-    ).with_columns(self_us=pl.sum_horizontal("host_us", "device_us"))
-    total = rows["self_us"].sum()
-    percent = 100 * pl.col("self_us") / total if total else pl.lit(None, pl.Float64)
-    rows = rows.with_columns(percent=percent)
-    rows = rows.filter(_wanted(rows, settings))
+    )
+    some = bool(rows["file"].count())
+    rows = rows.with_columns(
+        percent=share_percent(pl.col("self_us"), float(rows["self_us"].sum()))
+    )
     order = _ORDERS.get(settings.order_by, "self_us")
-    return rows.sort(
+    ordered = _filter_rows(rows, settings).sort(
         pl.col("file").is_null(),
         order,
         "total_host_us",
         "name",
         descending=[False, order != "name", True, False],
         nulls_last=True,
-    ).select(SOURCE_ROWS.cast_columns())
+    )
+    return SourceView(
+        ordered.select(SOURCE_ROWS.cast_columns()), host, device and launched, some
+    )
 
 
-def _wanted(rows: pl.DataFrame, settings: Settings) -> pl.Expr:
-    """Return which lines the thresholds of time and the patterns of names leave."""
-    least = {
-        "total_host_us": settings.min_cpu_micros,
-        "total_device_us": settings.min_accelerator_micros,
-    }
+def _times_in_steps(
+    profile: ProfileData, host: str, lines: SourceLines, steps: Sequence[int] | None
+) -> pl.DataFrame:
+    if steps is None:
+        return line_times(lines)
+    step_windows = profile.derived(host, windows)
+    within = Spans.empty()
+    if not isinstance(step_windows, Unavailable):
+        rows = step_windows.rows.filter(pl.col("step_row").is_in(list(steps)))
+        within = Spans.of(rows.select("start_ps", "end_ps").iter_rows())
+    step = profile.derived(host, activity_steps)
+    activities = np.zeros(len(lines.device_ps), np.bool_)
+    if not isinstance(step, Unavailable):
+        activities = np.isin(step, np.array(steps, np.int32))
+    return line_times(lines, within=within, activities=activities)
+
+
+def _filter_rows(rows: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    """Keep the lines that the thresholds of time and the patterns of names leave."""
     both = pl.sum_horizontal("total_host_us", "total_device_us")
-    # Where each time has a line, there is none without.
-    wanted = (both >= settings.min_micros) & ((both > 0) | pl.col("file").is_not_null())
-    for column, limit in least.items():
-        wanted &= pl.col(column).fill_null(0) >= limit
-    for shown in (settings.start_name_regexes, settings.show_name_regexes):
-        wanted &= pl.lit(_matching(rows, shown))
-    for hidden in (settings.trim_name_regexes, settings.hide_name_regexes):
-        wanted &= ~pl.lit(_matching(rows, hidden))
-    return wanted
-
-
-def _matching(rows: pl.DataFrame, patterns: Collection[str]) -> pl.Series:
-    return pl.Series(whole(rows["name"], list(patterns)))
+    host, device = (
+        pl.col(f"total_{side}_us").fill_null(0) for side in ("host", "device")
+    )
+    return rows.filter(
+        # Where each time has a line, there is none without.
+        (both > 0) | pl.col("file").is_not_null(),
+        both >= settings.min_micros,
+        host >= settings.min_cpu_micros,
+        device >= settings.min_accelerator_micros,
+        *(
+            pl.Series(match_names(rows["name"], wanted, unwanted))
+            for wanted, unwanted in (
+                (settings.start_name_regexes, settings.trim_name_regexes),
+                (settings.show_name_regexes, settings.hide_name_regexes),
+            )
+        ),
+    )

@@ -1,21 +1,27 @@
-"""Charges hung into a tree: what each node cost itself and with all beneath it."""
+"""A tree of costs: what each node cost itself and with all beneath it, and its rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.tables import share_percent
 from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from stepscope.analysis.model_views.settings import Settings
     from stepscope.derive.model.view_names import View
-    from stepscope.derive.model.work import Hung
+    from stepscope.derive.model.work import PlacedCharges
+    from stepscope.trace.schema import TableSchema
 
 #: Columns of `Tree.own` and `Tree.total`. A `has_` counts the charges for which
 #: the metric after it is known: where it is 0, the metric is unknown.
@@ -25,12 +31,32 @@ METRICS: Final = (
 )
 #: What no source line was recorded for.
 NO_SOURCE: Final = "(no source line)"
-#: What has no op type.
-NO_TYPE: Final = "(no type)"
+_NO_TYPE: Final = "(no type)"
 #: Levels of a path; what is deeper stays one name.
-_DEEPEST: Final = 100
-_COLUMN: Final = {name: place for place, name in enumerate(METRICS)}
-_VARIABLES: Final = (_COLUMN["parameters"], _COLUMN["has_parameters"])
+_MAX_LEVELS: Final = 100
+_VARIABLES: Final = [METRICS.index("parameters"), METRICS.index("has_parameters")]
+_TREE_COLUMNS: Final = ("id", "parent", "depth", "name")
+_ALL_NAMES: Final = (".*",)
+#: Threshold → the metric that has to reach it, in the threshold's unit.
+_THRESHOLDS: Final = {
+    "min_micros": ("spent_ps", PS_PER_US),
+    "min_accelerator_micros": ("device_ps", PS_PER_US),
+    "min_cpu_micros": ("host_ps", PS_PER_US),
+    "min_bytes": ("allocated_bytes", 1),
+    "min_params": ("parameters", 1),
+    "min_float_ops": ("flops", 1),
+    "min_occurrence": ("occurrences", 1),
+}
+#: Order → the metric by which the greatest comes first; any other is by name.
+_ORDERS: Final = {
+    "micros": "spent_ps",
+    "accelerator_micros": "device_ps",
+    "cpu_micros": "host_ps",
+    "bytes": "allocated_bytes",
+    "params": "parameters",
+    "float_ops": "flops",
+    "occurrence": "occurrences",
+}
 
 
 class Tree(Frozen, frozen=True):
@@ -39,7 +65,6 @@ class Tree(Frozen, frozen=True):
     Attributes:
         parent: By node, -1 for a root.
         name: By node: the whole path of a scope; an op, a type or a line otherwise.
-        label: By node: its own part of the name.
         type: By node: the type of its op, None for a scope and where there are several.
         own: int64 (nodes, METRICS); without what is beneath.
         total: int64 (nodes, METRICS); with it.
@@ -49,24 +74,52 @@ class Tree(Frozen, frozen=True):
 
     parent: list[int]
     name: list[str]
-    label: list[str]
     type: list[str | None]
     own: NDArray[np.int64]
     total: NDArray[np.int64]
     by_clock: bool = False
 
-    def value(self, metric: str, *, total: bool) -> NDArray[np.int64]:
-        """Return one metric of all nodes."""
-        found: NDArray[np.int64] = (self.total if total else self.own)[
-            :, _COLUMN[metric]
-        ]
-        return found
+    def metric_values(self, metric: str, *, total: bool) -> NDArray[np.int64]:
+        """Return one metric of all nodes; `spent_ps` is time on hosts and devices."""
+        costs = self.total if total else self.own
+        if metric == "spent_ps":
+            sides = ("host_ps",) if self.by_clock else ("host_ps", "device_ps")
+            spent: NDArray[np.int64] = sum(
+                (costs[:, METRICS.index(side)] for side in sides),
+                start=np.zeros(len(costs), np.int64),
+            )
+            return spent
+        values: NDArray[np.int64] = costs[:, METRICS.index(metric)]
+        return values
 
-    def spent_ps(self, *, total: bool) -> NDArray[np.int64]:
-        """Return time of all nodes, on hosts and devices."""
-        if self.by_clock:
-            return self.value("host_ps", total=total)
-        return self.value("host_ps", total=total) + self.value("device_ps", total=total)
+    def metric_columns(
+        self, declared: Mapping[str, tuple[str, bool]], unknown: Collection[str] = ()
+    ) -> dict[str, pl.Series]:
+        """Return columns by node; times are in µs.
+
+        Args:
+            declared: Column → its metric, and whether what is beneath counts.
+            unknown: Metrics of which nothing is known.
+        """
+        columns = {}
+        for column, (metric, total) in declared.items():
+            values = pl.Series(self.metric_values(metric, total=total))
+            known = np.full(len(values), metric not in unknown)
+            if f"has_{metric}" in METRICS:
+                known = self.metric_values(f"has_{metric}", total=total) > 0
+            if column.endswith("_us"):
+                values = values / PS_PER_US
+            columns[column] = pl.select(
+                pl.when(pl.Series(known)).then(values)
+            ).to_series()
+        return columns
+
+    def percent_of_time(self) -> pl.Series:
+        """Return by node its share of all time; null where there is none."""
+        spent = pl.Series("spent", self.metric_values("spent_ps", total=True))
+        everything = int(self.metric_values("spent_ps", total=False).sum())
+        percent = share_percent(pl.col("spent"), everything)
+        return spent.to_frame().with_columns(percent=percent)["percent"]
 
 
 class Nodes:
@@ -74,62 +127,86 @@ class Nodes:
 
     def __init__(self, *, paths: bool) -> None:
         self.parent: list[int] = []
-        self.label: list[str] = []
         self.name: list[str] = []
-        self.types: list[set[str]] = []
         self._number: dict[tuple[int, str], int] = {}
         self._paths = paths
 
-    def child(self, parent: int, label: str) -> int:
+    def add_child(self, parent: int, label: str) -> int:
         """Return the node with a label under a parent (-1: none), made if it is new."""
         number = self._number.setdefault((parent, label), len(self.parent))
         if number == len(self.parent):
-            self.parent.append(parent)
-            self.label.append(label)
             inside = self._paths and parent >= 0
             self.name.append(f"{self.name[parent]}/{label}" if inside else label)
-            self.types.append(set())
+            self.parent.append(parent)
         return number
 
+    def add_place(
+        self, place: int, charges: PlacedCharges, known: dict[int, int]
+    ) -> int:
+        """Return the node of a place, made with those around it where it is new.
 
-def grown(hosts: Iterable[Hung], view: View, account_types: Sequence[str]) -> Tree:
+        Args:
+            place: A place of the charges; -1 for none.
+            charges: Charges of one host.
+            known: Nodes by place, -1 among them; what is made is added.
+        """
+        chain = []
+        while place not in known and charges.places is not None:
+            chain.append(place)
+            place = int(charges.places.parent[place])
+        node = known[place]
+        for inner in reversed(chain):
+            key = int(charges.places.key[inner]) if charges.places else 0
+            node = known[inner] = self.add_child(node, charges.texts[key])
+        return node
+
+
+def grow_tree(
+    hosts: Iterable[PlacedCharges], group_by: View, account_types: Sequence[str]
+) -> Tree:
     """Hang the charges of all hosts into one tree.
 
     Variables of the model are on every host that trains it, so a node has as many
     as the host that shows most of them; everything else adds up.
 
     Args:
-        hosts: The charges of one view, host by host.
+        hosts: The charges of one tree, host by host.
+        group_by: What its nodes are.
+        account_types: Patterns of the types of ops that count.
     """
-    nodes = Nodes(paths=view == "scope")
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-    for hung in hosts:
-        place = _Placing(nodes, hung, view)
-        rows, numbers = [], []
-        counted = whole(hung.charges["type"].fill_null(""), account_types)
-        for row in hung.charges.filter(counted).iter_rows(named=True):
-            type_ = row["type"] or ""
-            number = place.node(row)
+    nodes = Nodes(paths=group_by == "scope")
+    types: dict[int, set[str]] = {}
+    parts = []
+    for charges in hosts:
+        counted = whole(charges.rows["type"].fill_null(""), account_types)
+        rows = charges.rows.filter(counted)
+        numbers = []
+        known = {-1: -1}
+        keys = rows["name", "type", "source", "place"].iter_rows()
+        for name, type_, source, around in keys:
+            place, labels = _path_of_charge(group_by, name, type_, source, around)
+            node = nodes.add_place(place, charges, known)
+            for label in labels:
+                node = nodes.add_child(node, label)
+            numbers.append(node)
             if type_:
-                nodes.types[number].add(type_)
-            numbers.append(number)
-            rows.append(_metrics(row))
-        matrix = np.array(rows, np.int64).reshape(len(rows), len(METRICS))
-        parts.append((np.array(numbers, np.int64), matrix))
+                types.setdefault(node, set()).add(type_)
+        parts.append((np.array(numbers, np.int64), _metrics_of_charges(rows)))
     own = np.zeros((len(nodes.parent), len(METRICS)), np.int64)
-    for numbers_of, matrix in parts:
-        mine = np.zeros_like(own)
-        np.add.at(mine, numbers_of, matrix)
-        most = np.maximum(own[:, _VARIABLES], mine[:, _VARIABLES])
-        own += mine
+    for at_node, costs in parts:
+        of_host = np.zeros_like(own)
+        np.add.at(of_host, at_node, costs)
+        most = np.maximum(own[:, _VARIABLES], of_host[:, _VARIABLES])
+        own += of_host
         own[:, _VARIABLES] = most
-    types = [next(iter(one)) if len(one) == 1 else None for one in nodes.types]
-    return Tree(
-        nodes.parent, nodes.name, nodes.label, types, own, summed(nodes.parent, own)
-    )
+    only_types = [
+        next(iter(types[node])) if len(types.get(node, ())) == 1 else None
+        for node in range(len(own))
+    ]
+    return Tree(nodes.parent, nodes.name, only_types, own, sum_up(nodes.parent, own))
 
 
-def summed(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
+def sum_up(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return each node with all beneath it; parents come before their children."""
     total = own.copy()
     for node in range(len(parent) - 1, -1, -1):
@@ -138,70 +215,185 @@ def summed(parent: Sequence[int], own: NDArray[np.int64]) -> NDArray[np.int64]:
     return total
 
 
-class _Placing:
-    """Finds the node of a charge; places become nodes when they are first needed."""
-
-    def __init__(self, nodes: Nodes, hung: Hung, view: View) -> None:
-        self._nodes = nodes
-        self._view = view
-        self._texts = hung.texts
-        none = np.empty(0, np.int32)
-        places = hung.places
-        self._parent = none if places is None else places.parent
-        self._key = none if places is None else places.key
-        self._known: dict[int, int] = {-1: -1}
-
-    def node(self, row: dict[str, object]) -> int:
-        name, place = str(row["name"]), int(str(row["place"]))
-        if self._view == "op":
-            return self._nodes.child(-1, str(row["type"] or NO_TYPE))
-        if self._view == "code":
-            if row["source"] is not None:
-                return self._nodes.child(-1, str(row["source"]))
-            return self._at(place) if place >= 0 else self._nodes.child(-1, NO_SOURCE)
-        if self._view == "graph":
-            return self._at(place) if place >= 0 else self._nodes.child(-1, name)
-        found = self._at(place)
-        segments = [one for one in name.split("/") if one] or [name]
-        if len(segments) > _DEEPEST:
-            # A node repeats its whole path.
-            segments = [*segments[: _DEEPEST - 1], "/".join(segments[_DEEPEST - 1 :])]
-        for segment in segments:
-            found = self._nodes.child(found, segment)
-        return found
-
-    def _at(self, place: int) -> int:
-        chain = []
-        while place not in self._known:
-            chain.append(place)
-            place = int(self._parent[place])
-        found = self._known[place]
-        for one in reversed(chain):
-            found = self._nodes.child(found, self._texts[int(self._key[one])])
-            self._known[one] = found
-        return found
+def _path_of_charge(
+    group_by: View, name: str, type_: str | None, source: str | None, place: int
+) -> tuple[int, list[str]]:
+    """Return the place that a charge is beneath, and the labels from there to it."""
+    if group_by == "op":
+        return -1, [type_ or _NO_TYPE]
+    if group_by == "code":
+        if source is not None:
+            return -1, [source]
+        return place, [] if place >= 0 else [NO_SOURCE]
+    if group_by == "graph":
+        return place, [] if place >= 0 else [name]
+    segments = [segment for segment in name.split("/") if segment] or [name]
+    if len(segments) > _MAX_LEVELS:
+        # A node repeats its whole path.
+        last = _MAX_LEVELS - 1
+        segments = [*segments[:last], "/".join(segments[last:])]
+    return place, segments
 
 
-def _metrics(row: dict[str, object]) -> list[int]:
-    """Return the values of `METRICS` of one charge."""
-
-    def number(name: str) -> int:
-        value = row[name]
-        return value if isinstance(value, int) else 0
-
-    spent = number("host_ps") + number("device_ps")
-    runs = number("occurrences")
+def _metrics_of_charges(rows: pl.DataFrame) -> NDArray[np.int64]:
+    """Return the values of `METRICS` by charge."""
+    numbers = rows.select(pl.exclude("name", "type", "source", "place")).fill_null(0)
+    knows_flops = rows["flops"].is_not_null()
+    runs = pl.col("occurrences")
     # A charge that ran nowhere else takes its time from what is known of it.
-    share = number("known") / runs if runs else float(row["flops"] is not None)
-    return [
-        runs,
-        number("host_ps"),
-        number("device_ps"),
-        number("flops"),
-        int(row["flops"] is not None),
-        round(spent * share),
-        number("allocated_bytes"),
-        int(row["allocated_bytes"] is not None),
-        number("parameters"),
-        int(row["parameters"] is not None),
-    ]
+    known = (
+        pl.when(runs > 0)
+        .then(pl.col("known") / runs)
+        .otherwise(knows_flops.cast(pl.Float64))
+    )
+    spent = pl.col("host_ps") + pl.col("device_ps")
+    metrics = numbers.with_columns(
+        has_flops=knows_flops,
+        known_ps=(spent * known).round(),
+        has_allocated_bytes=rows["allocated_bytes"].is_not_null(),
+        has_parameters=rows["parameters"].is_not_null(),
+    ).select(pl.col(METRICS).cast(pl.Int64))
+    values: NDArray[np.int64] = metrics.to_numpy()
+    return values
+
+
+class ShownNodes(Frozen, frozen=True):
+    """The nodes to show, depth first.
+
+    Attributes:
+        tree: All nodes, with totals as the settings ask.
+        order: The shown nodes.
+        parent: By shown node: its row's parent, a place in `order`; None for a root.
+        depth: By shown node: 1 is a root.
+    """
+
+    tree: Tree
+    order: NDArray[np.int64]
+    parent: list[int | None]
+    depth: NDArray[np.int64]
+
+    def select_columns(
+        self,
+        columns: Mapping[str, pl.Series],
+        schema: TableSchema,
+        select: Sequence[str],
+        selectable: Mapping[str, Sequence[str]],
+    ) -> pl.DataFrame:
+        """Return the columns of a schema that every view has, or a selected group has.
+
+        Args:
+            columns: Values by node, shown or not; all but the places in the tree.
+            schema: The columns there can be.
+            select: Names of the groups that were selected.
+            selectable: Group → its columns.
+        """
+        wanted = {column for name in select for column in selectable.get(name, ())}
+        placed = {
+            "id": pl.Series(np.arange(len(self.order))),
+            "parent": pl.Series(self.parent, dtype=pl.Int64),
+            "depth": pl.Series(self.depth, dtype=pl.Int64),
+            "name": pl.Series(
+                [self.tree.name[node] for node in self.order], dtype=pl.String
+            ),
+        }
+        rows = {name: values.gather(self.order) for name, values in columns.items()}
+        rows |= placed
+        return pl.DataFrame(
+            {
+                name: rows[name].cast(dtype)
+                for name, dtype in schema.dtypes().items()
+                if name in placed or name in wanted
+            }
+        )
+
+
+def show_nodes(tree: Tree, settings: Settings) -> ShownNodes:
+    """Choose the nodes to show, and order them."""
+    depth = _depths_below_roots(tree, settings)
+    wanted = (depth > 0) & match_names(
+        tree.name, settings.show_name_regexes, settings.hide_name_regexes
+    )
+
+    def reaches_thresholds(tree: Tree) -> NDArray[np.bool_]:
+        reached = np.ones(len(tree.name), np.bool_)
+        for option, (metric, unit) in _THRESHOLDS.items():
+            least = getattr(settings, option) * unit
+            reached &= tree.metric_values(metric, total=True) >= least
+        if settings.show_trainable_variables:
+            reached |= tree.metric_values("parameters", total=True) > 0
+        return reached & wanted
+
+    if settings.account_displayed_op_only:
+        # What is only too deep to be shown counts with the node above it.
+        own = np.where(reaches_thresholds(tree)[:, None], tree.own, 0)
+        tree = msgspec.structs.replace(tree, total=sum_up(tree.parent, own))
+    # Thresholds are about what is displayed, then.
+    shown = reaches_thresholds(tree) & (depth <= settings.max_depth)
+    order, above = _ordered_nodes(tree, depth, shown, settings.order_by)
+    number = {node: row for row, node in enumerate(order)}
+    rows = np.array(order, np.int64)
+    parent = [number.get(above[node]) for node in order]
+    return ShownNodes(tree, rows, parent, depth[rows])
+
+
+def match_names(
+    names: Sequence[str] | pl.Series,
+    wanted: tuple[str, ...],
+    unwanted: tuple[str, ...] = (),
+) -> NDArray[np.bool_]:
+    """Return by name whether a wanted pattern matches all of it, no unwanted one."""
+    texts = pl.Series(names, dtype=pl.String)
+    matched = np.ones(len(texts), np.bool_)
+    if wanted != _ALL_NAMES:
+        matched = whole(texts, wanted)
+    return matched & ~whole(texts, unwanted) if unwanted else matched
+
+
+def _depths_below_roots(tree: Tree, settings: Settings) -> NDArray[np.int64]:
+    """Return by node its depth below a node to start from, which has 1; 0: left out."""
+    depth = np.zeros(len(tree.parent), np.int64)
+    starts = match_names(tree.name, settings.start_name_regexes)
+    trimmed = whole(pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes)
+    for node, parent in enumerate(tree.parent):
+        trimmed[node] |= parent >= 0 and trimmed[parent]
+        if trimmed[node]:
+            continue
+        if parent >= 0 and depth[parent]:
+            depth[node] = depth[parent] + 1
+        elif starts[node]:
+            depth[node] = 1
+    return depth
+
+
+def _ordered_nodes(
+    tree: Tree, depth: NDArray[np.int64], shown: NDArray[np.bool_], order_by: str
+) -> tuple[list[int], dict[int, int]]:
+    """List shown nodes depth first, and the nearest shown node above each of them."""
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parent):
+        children.setdefault(parent, []).append(node)
+    values = [0] * len(tree.name)
+    if order_by in _ORDERS:
+        values = tree.metric_values(_ORDERS[order_by], total=True).tolist()
+
+    def shown_below(nodes: list[int], parent: int) -> list[tuple[int, int]]:
+        """Return the shown ones, and those beneath each hidden one; last ones first."""
+        waiting, found = list(nodes), []
+        while waiting:
+            node = waiting.pop()
+            if shown[node]:
+                found.append(node)
+            else:
+                waiting.extend(children.get(node, ()))
+        found.sort(key=lambda node: (-values[node], tree.name[node]))
+        return [(node, parent) for node in reversed(found)]
+
+    order: list[int] = []
+    above: dict[int, int] = {}
+    stack = shown_below(np.flatnonzero(depth == 1).tolist(), -1)
+    while stack:
+        node, parent = stack.pop()
+        order.append(node)
+        above[node] = parent
+        stack += shown_below(children.get(node, []), node)
+    return order, above

@@ -14,39 +14,42 @@ from stepscope.analysis.model_views.annotation_detail import (
 )
 from stepscope.analysis.model_views.annotation_rows import (
     ANNOTATION_ROWS,
-    annotated,
+    AnnotatedHost,
+    annotated_host,
     annotation_missing,
     annotation_rows,
-    unannotated_ps,
+    unannotated_us,
 )
 from stepscope.analysis.model_views.reasons import (
-    TOLD_BY,
-    missing_fields,
     missing_lines,
-    why_no_device,
-    why_no_host,
+    missing_of_trees,
+    why_no_ops,
     why_nothing,
 )
-from stepscope.analysis.model_views.rows import VIEW_ROWS, view_rows
 from stepscope.analysis.model_views.settings import (
+    SELECTABLE,
     Settings,
-    settings_of,
-    some_steps,
-    step_numbers,
-    step_rows,
+    choose_steps,
+    decide_settings,
 )
 from stepscope.analysis.model_views.source_rows import (
     SOURCE_ROWS,
+    hosts_with_functions,
     source_view,
-    with_functions,
 )
-from stepscope.analysis.model_views.tree import grown
+from stepscope.analysis.model_views.tree import Tree, grow_tree, show_nodes
 from stepscope.analysis.ops.rows import NO_OPS, without_steps
 from stepscope.analysis.ops.selection import select_ops
+from stepscope.analysis.results.tables import tables_of
 from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.derive.model.source_lines import source_lines
 from stepscope.derive.model.view_names import ANNOTATION, SOURCE, VIEWS
-from stepscope.derive.model.work import charges_of, model_charges, model_work
+from stepscope.derive.model.work import (
+    SIDES,
+    charges_in_steps,
+    model_charges,
+    model_work,
+)
 from stepscope.unavailable import Missing, Unavailable, present
 from stepscope.units import PS_PER_US
 
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from stepscope.derive.model.work import ModelWork
     from stepscope.derive.profile_data import ProfileData
 
+VIEW_ROWS: Final = tables_of("model_views")["scope"]
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (annotation_calls, model_charges, source_lines)
 
@@ -115,6 +119,22 @@ class AnnotationDetailResult(ModelViewsResult, frozen=True, kw_only=True):
     detail: AnnotationDetail
 
 
+#: Column of a tree → its metric, and whether what is beneath counts.
+_COLUMNS: Final = {
+    "occurrences": ("occurrences", True),
+    "total_us": ("spent_ps", True),
+    "self_us": ("spent_ps", False),
+    "host_us": ("host_ps", False),
+    "device_us": ("device_ps", False),
+    "total_host_us": ("host_ps", True),
+    "total_device_us": ("device_ps", True),
+    "flops": ("flops", True),
+    "self_flops": ("flops", False),
+    "parameters": ("parameters", True),
+    "allocated_bytes": ("allocated_bytes", True),
+}
+
+
 def analyse(
     profile: ProfileData, options: ModelViewsOptions
 ) -> ModelViewsResult | Unavailable:
@@ -125,62 +145,51 @@ def analyse(
     Raises:
         BadUsage: There is no such step or annotation as was asked for.
     """
-    settings = settings_of(options)
-    works, absent = _works(profile)
-    named = _with_annotations(profile)
+    settings = decide_settings(options)
+    works, absent = _works_of_hosts(profile)
+    no_calls = {
+        name: calls
+        for name in profile.hosts
+        if isinstance(calls := profile.derived(name, annotation_calls), Unavailable)
+    }
+    named = {*profile.hosts} - no_calls.keys()
     if options.op is not None and not named:
-        return _no_annotation(profile)
-    lined = with_functions(profile)
-    if not works and not named and not lined:
-        return next(iter(absent.values()), NO_OPS)
+        return no_calls[profile.hosts[0]]
+    lined = hosts_with_functions(profile)
     known = works.keys() | named | lined
+    if not known:
+        return next(iter(absent.values()), NO_OPS)
     seen = [name for name in profile.hosts if name in known]
-    chosen = step_rows(profile, seen, options)
+    chosen = choose_steps(profile, seen, options)
     if isinstance(chosen, Unavailable):
         return chosen
-    everything = not some_steps(options)
-    ran = {name: rows for name, rows in chosen.items() if name in works}
-    host = any(works[name].sees_host(rows) for name, rows in ran.items())
-    device = any(works[name].sees_device(rows) for name, rows in ran.items())
-    nothing = None
-    if not host and not device:
-        nothing = _why_nothing_ran(profile, works, ran, everything=everything)
+    everything = chosen.numbers is None
+    ran = {name: rows for name, rows in chosen.rows.items() if name in works}
+    unknown = {
+        f"{side}_ps"
+        for side in SIDES
+        if not any(works[name].shows_side(side, rows) for name, rows in ran.items())
+    }
+    missing = [why.for_field(f"hosts.{name}") for name, why in absent.items()]
+    view: str = options.view
+    if len(unknown) == len(SIDES):
+        nothing = why_nothing(profile, works, ran, everything=everything)
         if not named and not lined:
             return nothing
-    frames: dict[View, pl.DataFrame] = {}
-    spent = with_flops = 0
-    untold: dict[View, frozenset[str]] = {}
-    charges = [
-        present(profile.derived(name, model_charges))
-        if rows is None and not settings.trainable_only
-        else charges_of(works[name], rows, trainable_only=settings.trainable_only)
-        for name, rows in ran.items()
-    ]
-    for view in VIEWS:
-        hung = [of_host[view] for of_host in charges]
-        tree = grown(hung, view, settings.account_type_regexes)
-        frames[view] = view_rows(tree, settings, host=host, device=device)
-        untold[view] = frozenset(
-            column
-            for column, metric in TOLD_BY.items()
-            if not tree.value(f"has_{metric}", total=False).any()
-        )
-        spent = int(tree.spent_ps(total=False).sum())
-        with_flops = int(tree.value("known_ps", total=False).sum())
-    missing = missing_fields(
-        *(works, frames),
-        untold=untold,
-        spent=spent,
-        settings=settings,
-        everything=everything,
+        missing += [nothing.for_field(tree) for tree in VIEWS]
+        if view == VIEWS[0]:
+            view = ANNOTATION if named else SOURCE
+    trees = _grow_trees(profile, works, ran, settings)
+    frames = {
+        name: _rows_of_tree(tree, settings, unknown) for name, tree in trees.items()
+    }
+    spent, with_flops = (
+        int(trees["code"].metric_values(metric, total=False).sum())
+        for metric in ("spent_ps", "known_ps")
     )
-    source = source_view(profile, chosen, settings)
-    missing += missing_lines(profile, works, source, everything=everything)
-    without = [absent[name].for_field(f"hosts.{name}") for name in absent]
-    if nothing is not None:
-        without += [nothing.for_field(view) for view in VIEWS]
+    source = source_view(profile, chosen.rows, settings)
     views = ModelViewsResult(
-        view=_first(options, nothing, named),
+        view=view,
         **frames,
         source=source.rows,
         annotation=pl.DataFrame(schema=ANNOTATION_ROWS.dtypes()),
@@ -189,23 +198,18 @@ def analyse(
         flops_known_percent=100.0 * with_flops / spent if spent else None,
         settings=settings,
         step=options.step,
-        steps=None if everything else step_numbers(profile, chosen),
-        missing=(*missing, *without),
-        inputs={name: _inputs(work) for name, work in works.items()},
+        steps=chosen.numbers,
+        missing=(
+            *missing_of_trees(works, trees, frames, settings, everything=everything),
+            *missing_lines(profile, works, source, everything=everything),
+            *missing,
+        ),
+        inputs={name: _count_inputs(work) for name, work in works.items()},
     )
-    return _with_annotation(profile, views, chosen, options)
+    return _add_annotations(profile, views, chosen.rows, options)
 
 
-def _first(
-    options: ModelViewsOptions, nothing: Unavailable | None, named: frozenset[str]
-) -> str:
-    """Return the view to show first: another one where what was asked for is empty."""
-    if nothing is None or options.view != VIEWS[0]:
-        return options.view
-    return ANNOTATION if named else SOURCE
-
-
-def _works(
+def _works_of_hosts(
     profile: ProfileData,
 ) -> tuple[dict[str, ModelWork], dict[str, Unavailable]]:
     """Return what ran on each host, and why nothing is known of the others."""
@@ -215,90 +219,96 @@ def _works(
         work = profile.derived(name, model_work)
         if isinstance(work, Unavailable):
             absent[name] = work
-        elif not work.sees_host(None) and not work.sees_device(None):
-            absent[name] = why_nothing(profile, name)
-        else:
+        elif any(work.shows_side(side, None) for side in SIDES):
             works[name] = work
+        else:
+            absent[name] = why_no_ops(profile, name)
     return works, absent
 
 
-def _why_nothing_ran(
+def _grow_trees(
     profile: ProfileData,
     works: dict[str, ModelWork],
     ran: dict[str, tuple[int, ...] | None],
-    *,
-    everything: bool,
-) -> Unavailable:
-    """Return why neither a host nor a device shows what ran, in the steps chosen."""
-    if not ran:
-        return why_nothing(profile, profile.hosts[0])
-    first = works[next(iter(ran))]
-    side = why_no_device if first.sees_device(None) else why_no_host
-    return side(first, everything=everything)
+    settings: Settings,
+) -> dict[View, Tree]:
+    charges = [
+        present(profile.derived(name, model_charges))
+        if rows is None and not settings.trainable_only
+        else charges_in_steps(works[name], rows, trainable_only=settings.trainable_only)
+        for name, rows in ran.items()
+    ]
+    types = settings.account_type_regexes
+    return {
+        view: grow_tree([of_host[view] for of_host in charges], view, types)
+        for view in VIEWS
+    }
 
 
-def _with_annotations(profile: ProfileData) -> frozenset[str]:
-    return frozenset(
-        name
-        for name in profile.hosts
-        if not isinstance(profile.derived(name, annotation_calls), Unavailable)
+def _rows_of_tree(tree: Tree, settings: Settings, unknown: set[str]) -> pl.DataFrame:
+    shown = show_nodes(tree, settings)
+    columns = shown.tree.metric_columns(_COLUMNS, unknown)
+    spent, known = (
+        pl.Series(name, shown.tree.metric_values(name, total=True))
+        for name in ("spent_ps", "known_ps")
     )
+    shares = pl.select(
+        flops_known_percent=pl.when(spent > 0).then(100.0 * known / spent)
+    )
+    columns |= {
+        "type": pl.Series(tree.type, dtype=pl.String),
+        "percent": shown.tree.percent_of_time(),
+        "flops_known_percent": shares.to_series(),
+    }
+    return shown.select_columns(columns, VIEW_ROWS, settings.select, SELECTABLE)
 
 
-def _no_annotation(profile: ProfileData) -> Unavailable:
-    why = profile.derived(profile.hosts[0], annotation_calls)
-    return why if isinstance(why, Unavailable) else NO_OPS
-
-
-def _with_annotation(
+def _add_annotations(
     profile: ProfileData,
     views: ModelViewsResult,
     chosen: dict[str, tuple[int, ...] | None],
     options: ModelViewsOptions,
 ) -> ModelViewsResult:
     """Add the named ranges, and one of them closely where it was asked for."""
-    looked = [annotated(profile, name, rows) for name, rows in chosen.items()]
-    hosts = [one for one in looked if not isinstance(one, Unavailable)]
+    found = [annotated_host(profile, name, rows) for name, rows in chosen.items()]
+    hosts = [host for host in found if isinstance(host, AnnotatedHost)]
     if not hosts:
-        why = _no_annotation(profile)
-        without = [
-            why.for_field(name) for name in ("annotation", "unannotated_device_us")
-        ]
-        return msgspec.structs.replace(views, missing=(*views.missing, *without))
-    known = [name for one in hosts for name in one.found.names]
+        calls = profile.derived(profile.hosts[0], annotation_calls)
+        why = calls if isinstance(calls, Unavailable) else NO_OPS
+        fields = [why.for_field(name) for name in (ANNOTATION, "unannotated_device_us")]
+        return msgspec.structs.replace(views, missing=(*views.missing, *fields))
+    known = [name for host in hosts for name in host.calls.names]
     meant = select_ops(options.op, None, known, what="annotation")
     settings = views.settings
     if meant is not None and meant.op is not None:
         only = (re.escape(meant.op),)
         settings = msgspec.structs.replace(settings, start_name_regexes=only)
     rows = annotation_rows(hosts, settings)
-    outside = unannotated_ps(hosts)
-    missing = (*views.missing, *annotation_missing(hosts, rows, without_steps(profile)))
     views = msgspec.structs.replace(
         views,
         annotation=rows,
-        unannotated_device_us=None if outside is None else outside / PS_PER_US,
-        missing=missing,
+        unannotated_device_us=unannotated_us(hosts),
+        missing=(
+            *views.missing,
+            *annotation_missing(hosts, rows, without_steps(profile)),
+        ),
     )
     if meant is None or meant.op is None:
         return views
-    detail, of_detail = annotation_detail(
+    detail, missing = annotation_detail(
         profile, hosts, meant.op, most_calls=options.most_calls
     )
-    whole = {
-        **msgspec.structs.asdict(views),
-        "view": ANNOTATION,
-        "missing": (*missing, *of_detail),
-    }
+    whole = msgspec.structs.asdict(views)
+    whole |= {"view": ANNOTATION, "missing": (*views.missing, *missing)}
     return AnnotationDetailResult(**whole, detail=detail)
 
 
-def _inputs(work: ModelWork) -> dict[str, int]:
-    found = {}
+def _count_inputs(work: ModelWork) -> dict[str, int]:
+    counts = {}
     if not isinstance(work.host, Unavailable):
-        found["host_op_executions"] = len(work.host.event)
+        counts["host_op_executions"] = len(work.host.event)
     if not isinstance(work.costs, Unavailable):
-        found["executions_with_operands"] = work.costs.recorded
+        counts["executions_with_operands"] = work.costs.recorded
     if work.device is not None:
-        found["device_activities"] = len(work.device.op)
-    return found
+        counts["device_activities"] = len(work.device.op)
+    return counts

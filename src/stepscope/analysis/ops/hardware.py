@@ -43,8 +43,20 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
 
 def hardware(profile: ProfileData) -> Hardware:
     """Describe the hardware of all hosts of a run."""
-    cores = _cores(profile)
-    peak = _peak(profile)
+    counts = []
+    for host in profile.hosts:
+        stats = profile.table(host, "stats")
+        stages = profile.table(host, "iterators")
+        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
+            continue
+        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
+        values = rows_with_key(stats, "event", handle)
+        events = np.unique(values.owner)
+        mine = events[np.isin(events, handles(stages, "event"))]
+        numbers, known = numbers_of(values, mine, handle)
+        counts += [one for one in numbers[known].tolist() if one > 0]
+    cores = min(counts, default=None)
+    peak = _peak_share(profile)
     missing = [] if cores is not None else [_WHY["no_cores"].for_field("cores")]
     if isinstance(peak, Unavailable):
         missing += [
@@ -59,24 +71,7 @@ def hardware(profile: ProfileData) -> Hardware:
     )
 
 
-def _cores(profile: ProfileData) -> int | None:
-    """Return the cores that an input pipeline has, on the host with the fewest."""
-    found = []
-    for host in profile.hosts:
-        stats = profile.table(host, "stats")
-        stages = profile.table(host, "iterators")
-        if isinstance(stats, Unavailable) or isinstance(stages, Unavailable):
-            continue
-        handle = find_handle(profile.trace(host).strings, StatKey.CPU_BUDGET)
-        values = rows_with_key(stats, "event", handle)
-        events = np.unique(values.owner)
-        mine = events[np.isin(events, handles(stages, "event"))]
-        numbers, known = numbers_of(values, mine, handle)
-        found += [one for one in numbers[known].tolist() if one > 0]
-    return min(found, default=None)
-
-
-def _peak(profile: ProfileData) -> tuple[float, float] | Unavailable:
+def _peak_share(profile: ProfileData) -> tuple[float, float] | Unavailable:
     """Return percent of the peak, and the share of device time that it is known for."""
     done = possible = 0.0
     known_ps = whole_ps = 0

@@ -56,7 +56,7 @@ _SUMS: Final = (
     *("tensor_core_ps", "tensor_core_unknown_ps", "eager", "function", "step_ps"),
 )
 
-#: Columns that `rates` gives; null means unknown.
+#: Columns that `work_rates` gives; null means unknown.
 RATES: Final[dict[str, pl.DataType]] = {
     "measured_flop_rate": pl.Float64(),  # GFLOP/s
     "model_flop_rate": pl.Float64(),
@@ -132,7 +132,7 @@ def _merged_costs(
     )
 
 
-def rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
+def work_rates(rows: pl.DataFrame, costs: pl.DataFrame) -> pl.DataFrame:
     """Return the columns `RATES` by row.
 
     `bound_by` is what is used most of what it could give in the time: the units that
@@ -202,63 +202,39 @@ class Side(Frozen, frozen=True):
 
 def host_side(profile: ProfileData) -> Side:
     """Merge the host ops of all hosts of a profile."""
-    return profile.kept(_host_side)
-
-
-def _host_side(profile: ProfileData) -> Side:
-    found: dict[str, HostOps] = {}
-    absent: dict[str, Unavailable] = {}
-    for host in profile.hosts:
-        ops = profile.derived(host, host_ops)
-        if isinstance(ops, Unavailable):
-            absent[host] = ops
-        else:
-            found[host] = ops
-    words = {int(category): category.name.lower() for category in OpCategory}
-    frames = [
-        ops.rows.with_columns(
-            pl.col("category").replace_strict(words, return_dtype=pl.String),
-            pl.col("step_self_ps").alias("step_ps"),
-            pl.lit(host).alias("host"),
-        )
-        for host, ops in found.items()
-    ]
-    return Side(
-        _merged(frames),
-        sum(ops.idle_ps for ops in found.values()),
-        _steps([ops.step_count for ops in found.values()]),
-        absent,
-    )
+    return profile.kept(_merged_side, host_ops)
 
 
 def device_side(profile: ProfileData) -> Side:
     """Merge the device ops of all hosts and devices of a profile."""
-    return profile.kept(_device_side)
+    return profile.kept(_merged_side, device_ops)
 
 
-def _device_side(profile: ProfileData) -> Side:
-    found: dict[str, DeviceOps] = {}
+def _merged_side(
+    profile: ProfileData, ops: Callable[..., DeviceOps | HostOps | Unavailable]
+) -> Side:
+    words = {int(category): category.name.lower() for category in OpCategory}
+    on_device = ops is device_ops
+    added = [pl.col("total_ps").alias("self_ps")]
+    if not on_device:
+        category = pl.col("category").replace_strict(words, return_dtype=pl.String)
+        added = [category, pl.col("step_self_ps").alias("step_ps")]
+    frames: list[pl.DataFrame] = []
     absent: dict[str, Unavailable] = {}
+    idle_ps, step_counts = 0, []
     for host in profile.hosts:
-        ops = profile.derived(host, device_ops)
-        if isinstance(ops, Unavailable):
-            absent[host] = ops
-        elif not len(ops.rows):
+        of_host = profile.derived(host, ops)
+        if isinstance(of_host, Unavailable):
+            absent[host] = of_host
+        elif on_device and not len(of_host.rows):
             absent[host] = NO_ACTIVITY
         else:
-            found[host] = ops
-    frames = [
-        ops.rows.with_columns(
-            pl.col("total_ps").alias("self_ps"), pl.lit(host).alias("host")
-        )
-        for host, ops in found.items()
-    ]
-    return Side(
-        _merged(frames),
-        sum(sum(ops.idle_ps.values()) for ops in found.values()),
-        _steps([ops.step_count for ops in found.values()]),
-        absent,
-    )
+            frames.append(of_host.rows.with_columns(*added, host=pl.lit(host)))
+            idle = of_host.idle_ps
+            idle_ps += idle if isinstance(idle, int) else sum(idle.values())
+            step_counts.append(of_host.step_count)
+    known = [count for count in step_counts if count is not None]
+    return Side(_merge_ops(frames), idle_ps, sum(known) if known else None, absent)
 
 
 #: A device that was listed and stayed silent says nothing about the program.
@@ -288,7 +264,7 @@ def launch_latency_ps(profile: ProfileData) -> tuple[int, int]:
     return typical_ps(np.concatenate(waits))
 
 
-def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _merge_ops(frames: list[pl.DataFrame]) -> pl.DataFrame:
     if not frames:
         return pl.DataFrame(schema=MERGED_ROWS)
     whole = pl.concat(
@@ -309,7 +285,7 @@ def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
     grouped = whole.group_by("module", "name", maintain_order=True).agg(
         *(
             pl.col(name).drop_nulls().first()
-            for name in (*("type", "category", "source_file", "source_line"),)
+            for name in ("type", "category", "source_file", "source_line")
         ),
         pl.col("instructions").explode().drop_nulls().unique().sort(),
         pl.col("evidence").min(),
@@ -325,8 +301,3 @@ def _merged(frames: list[pl.DataFrame]) -> pl.DataFrame:
     return grouped[list(MERGED_ROWS)].sort(
         "self_ps", "name", "module", descending=[True, False, False]
     )
-
-
-def _steps(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None

@@ -51,7 +51,7 @@ class OpSelection(Frozen, frozen=True, eq=True):
     op: str | None
     scope: str | None
 
-    def matches(self, column: str) -> pl.Expr:
+    def matches_names(self, column: str) -> pl.Expr:
         """Match the names in a column that are meant; False for null."""
         name = pl.col(column)
         if self.op is not None:
@@ -87,18 +87,18 @@ def select_ops(
         return None
     known = pl.Series("name", sorted(set(names)), pl.String)
     if op is not None:
-        return OpSelection(_one_name(op, known, what), None)
+        return OpSelection(_matching_name(op, known, what), None)
     path = (scope or "").strip()
     for separator in _SEPARATORS:
         path = path.removesuffix(separator)
     selection = OpSelection(None, path)
-    if not known.to_frame().filter(selection.matches("name")).height:
-        nearest = _nearest(path, _scopes(known))
-        raise BadUsage(f"no {what} has the scope {path!r}{_instead(nearest)}")
+    if not known.to_frame().filter(selection.matches_names("name")).height:
+        nearest = _nearest_names(path, _scope_paths(known))
+        raise BadUsage(f"no {what} has the scope {path!r}{_nearest_words(nearest)}")
     return selection
 
 
-def _one_name(op: str, known: pl.Series, what: str) -> str:
+def _matching_name(op: str, known: pl.Series, what: str) -> str:
     if (known == op).any():
         return op
     if _CUT in op:
@@ -115,16 +115,18 @@ def _one_name(op: str, known: pl.Series, what: str) -> str:
             more = f" and {rest} more" if rest > 0 else ""
             message = f"{op!r} is short for {len(whole)} names: {names}{more}"
             raise BadUsage(message)
-    raise BadUsage(f"there is no {what} {op!r}{_instead(_nearest(op, known))}")
+    raise BadUsage(
+        f"there is no {what} {op!r}{_nearest_words(_nearest_names(op, known))}"
+    )
 
 
-def _instead(nearest: list[str]) -> str:
+def _nearest_words(nearest: list[str]) -> str:
     if not nearest:
         return ", and none with a name like it; without a name the tool lists all"
     return f"; the nearest: {', '.join(nearest)}"
 
 
-def _nearest(wanted: str, known: pl.Series) -> list[str]:
+def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
     """List names that hold the text in any case first; then those spelled alike."""
     from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
 
@@ -137,8 +139,7 @@ def _nearest(wanted: str, known: pl.Series) -> list[str]:
     return list(found)[:_NAMED]
 
 
-def _scopes(known: pl.Series) -> pl.Series:
-    """Return every path that some name begins with."""
+def _scope_paths(known: pl.Series) -> pl.Series:
     found: set[str] = set()
     for separator in _SEPARATORS:
         # One round per level of the deepest names, over distinct names only.

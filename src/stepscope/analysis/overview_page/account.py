@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
@@ -37,12 +37,12 @@ class AccountPart(msgspec.Struct, frozen=True, kw_only=True):
         ms: Time of the mean step.
     """
 
-    name: str | None
-    detail: str | None
+    name: str | None = None
+    detail: str | None = None
     place: str
-    function: str | None
-    file: str | None
-    line: int | None
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
     ms: float
 
 
@@ -70,22 +70,18 @@ class AccountEntry(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[AccountPart, ...] | None
 
 
-def account_of(
+def account_entries(
     run: ProfileData, hosts: Sequence[HostSteps], excluded_flags: Sequence[str]
 ) -> tuple[AccountEntry, ...]:
-    """List every owner that has time, by host and device, most time first.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
-    """
+    """List every owner that has time, by host and device, most time first."""
     return tuple(
         entry
         for host in hosts
-        for entry in _of_host(run, host, measured_rows(host, excluded_flags))
+        for entry in _host_entries(run, host, measured_rows(host, excluded_flags))
     )
 
 
-def _of_host(
+def _host_entries(
     run: ProfileData, host: HostSteps, measured: pl.DataFrame
 ) -> list[AccountEntry]:
     found = []
@@ -95,79 +91,56 @@ def _of_host(
         between = host.account.between.filter(mine).join(
             rows.select("window"), on="window", how="semi"
         )
-        entries = _of_device(host.host, device, rows, between)
+        whole = int(rows["window_ps"].sum())
+        count = len(rows)
+        entries = []
+        for owner in OWNERS:
+            column = rows[f"{owner.name}_ps"]
+            time = 0 if column.null_count() else int(column.sum())
+            if not time:
+                continue
+            outside: float | None = None
+            if f"{owner.name}_ps" in between.columns:
+                outside = int(between[f"{owner.name}_ps"].sum()) / count / PS_PER_MS
+            entries.append(
+                AccountEntry(
+                    host=host.host,
+                    device=device,
+                    owner=owner.name,
+                    category=owner.category,
+                    ms=time / count / PS_PER_MS,
+                    percent=100 * time / whole,
+                    between_ms=outside,
+                    parts=None,
+                )
+            )
         parts = run.derived(host.host, account_parts)
         # Parts are of all closed windows.
         if not isinstance(parts, Unavailable) and parts.windows == len(rows):
             of_owner = parts.rows.filter(mine).partition_by("owner", as_dict=True)
             entries = [
-                _with_parts(entry, of_owner.get((entry.owner,)), parts.windows)
+                _add_parts(entry, of_owner.get((entry.owner,)), parts.windows)
                 for entry in entries
             ]
         found += sorted(entries, key=lambda entry: -entry.ms)
     return found
 
 
-def _of_device(
-    host: str, device: int | None, rows: pl.DataFrame, between: pl.DataFrame
-) -> list[AccountEntry]:
-    whole = int(rows["window_ps"].sum())
-    count = len(rows)
-    found = []
-    for owner in OWNERS:
-        column = rows[f"{owner.name}_ps"]
-        time = 0 if column.null_count() else int(column.sum())
-        if not time:
-            continue
-        outside: float | None = None
-        if f"{owner.name}_ps" in between.columns:
-            outside = int(between[f"{owner.name}_ps"].sum()) / count / PS_PER_MS
-        found.append(
-            AccountEntry(
-                host=host,
-                device=device,
-                owner=owner.name,
-                category=owner.category,
-                ms=time / count / PS_PER_MS,
-                percent=100 * time / whole,
-                between_ms=outside,
-                parts=None,
-            )
-        )
-    return found
-
-
-def _with_parts(
+def _add_parts(
     entry: AccountEntry, mine: pl.DataFrame | None, windows: int
 ) -> AccountEntry:
     if mine is None:
         return entry
     rows = (row for row in mine.iter_rows(named=True) if row["name"] is not None)
     named = [*islice(rows, _MOST_PARTS)]
-    found = [_part(row, windows) for row in named]
+    found = [
+        AccountPart(
+            ms=row["time_ps"] / windows / PS_PER_MS,
+            **{name: row[name] for name in AccountPart.__struct_fields__[:-1]},
+        )
+        for row in named
+    ]
     left = entry.ms - sum(part.ms for part in found)
     if len(named) < len(mine) and left > 0:
-        found.append(
-            AccountPart(
-                name=None,
-                detail=None,
-                place=mine["place"][0],
-                function=None,
-                file=None,
-                line=None,
-                ms=left,
-            )
-        )
+        found.append(AccountPart(place=mine["place"][0], ms=left))
     return msgspec.structs.replace(entry, parts=tuple(found))
-
-
-def _part(row: dict[str, Any], windows: int) -> AccountPart:
-    return AccountPart(
-        name=row["name"],
-        detail=row["detail"],
-        place=row["place"],
-        function=row["function"],
-        file=row["file"],
-        line=row["line"],
-        ms=row["time_ps"] / windows / PS_PER_MS,
-    )

@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, sum_of_known
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.collectives.calls import collectives
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import GIB, PS_PER_S, PS_PER_US
@@ -74,7 +75,7 @@ def described_parameters(profile: ProfileData, hosts: Sequence[str]) -> int | No
     return None
 
 
-def collectives_of(
+def collective_kinds(
     profile: ProfileData,
     hosts: Sequence[str],
     *,
@@ -90,21 +91,15 @@ def collectives_of(
             gives it.
         gib_per_s: Bandwidth between devices, where the user gave it.
     """
-    frames, why = [], None
-    for host in hosts:
-        found = profile.derived(host, collectives)
-        if isinstance(found, Unavailable):
-            why = found
-        else:
-            frames.append(found.with_columns(host=pl.lit(host)))
-    if not frames:
-        return why or _WHY["no_kernels"]
+    found, absent = derived_by_host(profile, collectives, hosts)
+    if not found:
+        return next(reversed(absent.values()), _WHY["no_kernels"])
     expected = None
     if parameters is not None and gib_per_s:
         seconds = parameters * _BYTES_PER_PARAMETER / (gib_per_s * GIB)
         expected = seconds * PS_PER_S / PS_PER_US
     rows = (
-        pl.concat(frames)
+        pl.concat(found.values())
         .with_columns(mean=pl.col("total_ps") / pl.col("count"))
         .group_by("kind")
         .agg(
@@ -126,15 +121,15 @@ def collectives_of(
             min_over_devices_us=row["least_ps"] / PS_PER_US,
             exposed_us=row["exposed_ps"] / PS_PER_US,
             bytes=row["bytes"],
-            gib_per_s=_rate(row["bytes"], row["sized_ps"]),
-            bus_gib_per_s=_rate(row["bus_bytes"], row["bus_ps"]),
+            gib_per_s=_rate_gib(row["bytes"], row["sized_ps"]),
+            bus_gib_per_s=_rate_gib(row["bus_bytes"], row["bus_ps"]),
             expected_us=expected,
         )
         for row in rows.iter_rows(named=True)
     )
 
 
-def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
+def missing_of_collectives(collectives: Sequence[Collective] | None) -> list[Missing]:
     """Explain the nulls of collectives."""
     reasons = {
         "bytes": _WHY["no_sizes"],
@@ -149,5 +144,5 @@ def gaps_of(collectives: Sequence[Collective] | None) -> list[Missing]:
     ]
 
 
-def _rate(size: int | None, time_ps: int) -> float | None:
+def _rate_gib(size: int | None, time_ps: int) -> float | None:
     return size / GIB / (time_ps / PS_PER_S) if size is not None and time_ps else None

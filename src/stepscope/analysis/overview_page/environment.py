@@ -15,12 +15,9 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars as pl
 
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.trace.quality import QualityNote
 
 _WHY: Final = room_reasons("overview_page")
 
@@ -116,9 +113,10 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_environment(
-    profile: ProfileData, hosts: Sequence[str]
+    profile: ProfileData,
 ) -> tuple[RunEnvironment, tuple[Missing, ...]]:
     """Describe the selected hosts, and what is not known about them."""
+    hosts = profile.hosts
     devices: list[DeviceEntry] = []
     captures: list[HostEntry] = []
     missing: list[Missing] = []
@@ -129,16 +127,25 @@ def run_environment(
             known = False
             missing += [found.for_field(f"environment.{name}") for name in _OF_DEVICES]
         elif not isinstance(found, Unavailable):
-            devices += _devices(host, found)
-        capture = _capture(profile, host)
+            devices += _device_entries(host, found)
+        capture = _capture_entry(profile, host)
         if isinstance(capture, Unavailable):
             missing.append(capture.for_field("environment.captures"))
         else:
             captures.append(capture)
-    kind = _kind(devices) if known else None
+    kind = None
+    if known:
+        types = dict.fromkeys(entry.type for entry in devices if entry.type)
+        kind = ", ".join(types) or None if devices else "CPU"
     if kind is None and known:
         missing.append(_WHY["nameless"].for_field("environment.device_type"))
-    dropped = _dropped(profile, hosts)
+    counts = [
+        note.count
+        for host in hosts
+        for note in profile.trace(host).quality_notes()
+        if note.kind == "dropped_events" and note.count is not None
+    ]
+    dropped = sum(counts) if counts else None
     if dropped is None:
         missing.append(_WHY["not_counted"].for_field("environment.dropped_events"))
     return RunEnvironment(
@@ -158,14 +165,7 @@ def run_environment(
 _OF_DEVICES: Final = ("devices", "device_type", "device_count", "used_device_count")
 
 
-def _kind(devices: Sequence[DeviceEntry]) -> str | None:
-    if not devices:
-        return "CPU"
-    kinds = dict.fromkeys(entry.type for entry in devices if entry.type)
-    return ", ".join(kinds) or None
-
-
-def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
+def _device_entries(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
     # One row per accelerator of a machine, of which there are a handful.
     return [
         DeviceEntry(
@@ -190,7 +190,7 @@ def _devices(host: str, frame: pl.DataFrame) -> list[DeviceEntry]:
     ]
 
 
-def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
+def _capture_entry(profile: ProfileData, host: str) -> HostEntry | Unavailable:
     frame = profile.table(host, "environment")
     if isinstance(frame, Unavailable):
         return frame
@@ -201,28 +201,12 @@ def _capture(profile: ProfileData, host: str) -> HostEntry | Unavailable:
         duration_ms = (row["end_ps"] - row["begin_ps"]) / PS_PER_MS
     return HostEntry(
         host=host,
-        hostname=row["hostname"],
-        file=row["file"],
-        format=row["format"],
-        file_bytes=row["file_bytes"],
-        start_unix_ns=row["start_unix_ns"],
         duration_ms=duration_ms,
         events=None if isinstance(events, Unavailable) else events.height,
-        host_tracer_level=row["host_tracer_level"],
-        device_tracer_level=row["device_tracer_level"],
-        python_tracer_level=row["python_tracer_level"],
         grouped=bool(row["grouped"]),
+        **{
+            name: row[name]
+            for name in HostEntry.__struct_fields__
+            if name in row and name != "grouped"
+        },
     )
-
-
-def _dropped(profile: ProfileData, hosts: Sequence[str]) -> int | None:
-    """Count lost events as far as the tracers report them."""
-    notes: list[QualityNote] = []
-    for host in hosts:
-        notes += profile.trace(host).quality_notes()
-    counts = [
-        note.count
-        for note in notes
-        if note.kind == "dropped_events" and note.count is not None
-    ]
-    return sum(counts) if counts else None

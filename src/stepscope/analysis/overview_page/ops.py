@@ -14,9 +14,10 @@ from stepscope.analysis.ops.rows import (
     device_side,
     host_costs,
     host_side,
-    rates,
+    work_rates,
 )
 from stepscope.analysis.results.tables import room_reasons
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.precision import (
     PrecisionEvidence,
@@ -32,9 +33,6 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stepscope.derive.ops.placement import OpPlacement
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("overview_page")
@@ -193,10 +191,6 @@ class Functions(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[FunctionMode, ...]
 
 
-def _percent(part: float, whole: float) -> float | None:
-    return 100.0 * part / whole if whole else None
-
-
 def top_ops_of(
     profile: ProfileData,
 ) -> tuple[tuple[TopOp, ...] | None, tuple[Missing, ...]]:
@@ -205,7 +199,11 @@ def top_ops_of(
     evidence = [int(code) for code in PROGRAM_EVIDENCE]
     rows, side = device.rows.filter(pl.col("evidence").is_in(evidence)), "Device"
     lacking: list[Missing] = []
-    if not len(device.rows) and _no_device(profile):
+    activities = [profile.table(host, "device_activity") for host in profile.hosts]
+    if not len(device.rows) and all(
+        isinstance(activity, Unavailable) and activity.code == "NO_DEVICE_PLANE"
+        for activity in activities
+    ):
         host = host_side(profile)
         rows, side = host.rows.filter(pl.col("category") != _DATASET), "Host"
         lacking += [
@@ -222,12 +220,14 @@ def top_ops_of(
         return None, (why.for_field("top_ops"),)
     top = rows.head(_TOP)
     costs = device_costs(profile) if side == "Device" else host_costs(profile)
-    top = top.hstack(rates(top, costs))
+    top = top.hstack(work_rates(top, costs))
     if top["measured_flop_rate"].null_count():
         lacking.append(NO_COSTS.for_field("top_ops.flop_rate_gflops"))
     found, running = [], 0
     for rank, row in enumerate(top.iter_rows(named=True), start=1):
         running += row["self_ps"]
+        tensor_ps, unknown_ps = row["tensor_core_ps"], row["tensor_core_unknown_ps"]
+        names_silent = tensor_ps is None or (unknown_ps and not tensor_ps)
         found.append(
             TopOp(
                 rank=rank,
@@ -240,37 +240,19 @@ def top_ops_of(
                 occurrences=row["occurrences"],
                 flop_rate_gflops=row["measured_flop_rate"],
                 tensor_core_eligible=row["tensor_core_eligible"],
-                tensor_core_used=_uses_matrix_units(row),
+                tensor_core_used=None if names_silent else tensor_ps > 0,
                 hosts=tuple(row["hosts"]),
             )
         )
     return tuple(found), tuple(lacking)
 
 
-def _no_device(profile: ProfileData) -> bool:
-    for host in profile.hosts:
-        activity = profile.table(host, "device_activity")
-        if not isinstance(activity, Unavailable) or activity.code != "NO_DEVICE_PLANE":
-            return False
-    return True
-
-
-def _uses_matrix_units(row: dict[str, int | None]) -> bool | None:
-    if row["tensor_core_ps"]:
-        return True
-    if row["tensor_core_ps"] is None or row["tensor_core_unknown_ps"]:
-        return None
-    return False
-
-
-def precision_of(
-    profile: ProfileData, hosts: Sequence[str]
-) -> PrecisionShares | Unavailable:
+def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:
     """Return kernel time by width over all hosts that have devices."""
     time = dict.fromkeys(("all", "16", "tf32", "fp64", "default"), 0)
     narrow = total = 0
     why: Unavailable | None = None
-    for host in hosts:
+    for host in profile.hosts:
         activity = profile.table(host, "device_activity")
         width = profile.derived(host, precision)
         if isinstance(activity, Unavailable):
@@ -312,7 +294,7 @@ def precision_of(
     )
 
 
-def gaps_of_precision(shares: PrecisionShares | None) -> list[Missing]:
+def missing_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     """Explain the widths that are null."""
     if shares is None:
         return []
@@ -324,33 +306,26 @@ def gaps_of_precision(shares: PrecisionShares | None) -> list[Missing]:
     ]
 
 
-def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
+def op_placements(profile: ProfileData) -> Placed:
     """Measure executions and self times by side, eager shares, and training."""
-    found: list[OpPlacement] = []
-    why = _WHY["no_names"]
-    for host in hosts:
-        placed = profile.derived(host, op_placement)
-        if isinstance(placed, Unavailable):
-            why = placed
-        else:
-            found.append(placed)
+    found, absent = derived_by_host(profile, op_placement)
     if not found:
+        why = next(reversed(absent.values()), _WHY["no_names"])
         fields = ("op_placement", "eager", "is_training")
         return Placed(None, None, None, tuple(map(why.for_field, fields)))
-    total = {
-        name: _sum([getattr(placed, name) for placed in found])
+    parts = {
+        name: [getattr(placed, name) for placed in found.values()]
         for name in (
-            "host_executions",
-            "device_executions",
-            "dataset_executions",
-            "host_self_ps",
-            "device_self_ps",
-            "host_eager_self_ps",
-            "device_eager_self_ps",
+            *("host_executions", "device_executions", "dataset_executions"),
+            *("host_self_ps", "device_self_ps"),
+            *("host_eager_self_ps", "device_eager_self_ps"),
         )
     }
-    executions = _shares(total["host_executions"], total["device_executions"])
-    times = _shares(total["host_self_ps"], total["device_self_ps"])
+    total = {
+        name: None if None in values else sum(values) for name, values in parts.items()
+    }
+    executions = _side_shares(total["host_executions"], total["device_executions"])
+    times = _side_shares(total["host_self_ps"], total["device_self_ps"])
     placement = Placement(
         host_op_percent=executions[0],
         device_op_percent=executions[1],
@@ -361,75 +336,60 @@ def placement_of(profile: ProfileData, hosts: Sequence[str]) -> Placed:
         dataset_executions=total["dataset_executions"],
     )
     eager = Eager(
-        host_percent=_ratio(total["host_eager_self_ps"], total["host_self_ps"]),
-        device_percent=_ratio(total["device_eager_self_ps"], total["device_self_ps"]),
+        host_percent=_ratio_percent(total["host_eager_self_ps"], total["host_self_ps"]),
+        device_percent=_ratio_percent(
+            total["device_eager_self_ps"], total["device_self_ps"]
+        ),
     )
-    seen = [one.is_training for one in found if one.is_training is not None]
-    training = any(seen) if seen else None
-    missing = _placement_missing(profile, hosts, placement, eager)
+    seen = [placed.is_training for placed in found.values()]
+    known = [training for training in seen if training is not None]
+    training = any(known) if known else None
+    missing = _placement_missing(profile, placement, eager)
     if training is None:
         missing = (*missing, _WHY["no_names"].for_field("is_training"))
     return Placed(placement, eager, training, missing)
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _shares(host: int | None, device: int | None) -> tuple[float | None, float | None]:
+def _side_shares(
+    host: int | None, device: int | None
+) -> tuple[float | None, float | None]:
     if host is None or device is None or not host + device:
         return None, None
     return 100.0 * host / (host + device), 100.0 * device / (host + device)
 
 
-def _ratio(part: int | None, whole: int | None) -> float | None:
+def _ratio_percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else 100.0 * part / whole
 
 
 def _placement_missing(
-    profile: ProfileData,
-    hosts: Sequence[str],
-    placement: Placement,
-    eager: Eager,
+    profile: ProfileData, placement: Placement, eager: Eager
 ) -> tuple[Missing, ...]:
     """List an entry per null: why a side is absent, else that nothing shows it."""
-    absent: dict[str, Unavailable] = {}
-    for host in hosts:
-        for name, value in (
-            ("host_ops", profile.derived(host, host_ops)),
-            ("device_ops", profile.derived(host, device_ops)),
-        ):
-            if isinstance(value, Unavailable):
-                absent.setdefault(name, value)
-    fallback = absent.get("device_ops") or absent.get("host_ops") or _WHY["not_told"]
-    found = [
+    no_host = next(iter(derived_by_host(profile, host_ops)[1].values()), None)
+    no_device = next(iter(derived_by_host(profile, device_ops)[1].values()), None)
+    fallback = no_device or no_host or _WHY["not_told"]
+    missing = [
         fallback.for_field(f"op_placement.{name}")
         for name in placement.__struct_fields__
         if getattr(placement, name) is None
     ]
-    sides = {"host_percent": "host_ops", "device_percent": "device_ops"}
-    found += [
-        absent.get(side, _WHY["not_told"]).for_field(f"eager.{name}")
-        for name, side in sides.items()
+    sides = {"host_percent": no_host, "device_percent": no_device}
+    missing += [
+        (why or _WHY["not_told"]).for_field(f"eager.{name}")
+        for name, why in sides.items()
         if getattr(eager, name) is None
     ]
-    return tuple(found)
+    return tuple(missing)
 
 
-def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unavailable:
+def graph_functions(profile: ProfileData) -> Functions | Unavailable:
     """Return calls of graph functions of all hosts."""
-    frames, why = [], _WHY["no_names"]
-    for host in hosts:
-        calls = profile.derived(host, function_calls)
-        if isinstance(calls, Unavailable):
-            why = calls
-        else:
-            frames.append(calls)
+    frames, absent = derived_by_host(profile, function_calls)
     if not frames:
-        return why
+        return next(reversed(absent.values()), _WHY["no_names"])
     merged = (
-        pl.concat(frames)
+        pl.concat(frames.values())
         .group_by("name", "mode")
         .agg(pl.col("calls", "self_ps").sum(), pl.col("tracing_count").max())
         .sort("self_ps", "name", "mode", descending=[True, False, False])
@@ -437,14 +397,14 @@ def functions_of(profile: ProfileData, hosts: Sequence[str]) -> Functions | Unav
     whole = int(merged["self_ps"].sum())
     expensive = merged.filter(pl.col("mode").is_in(EXPENSIVE_MODES))["self_ps"].sum()
     return Functions(
-        expensive_percent=_percent(int(expensive), whole),
+        expensive_percent=_ratio_percent(int(expensive), whole),
         calls=tuple(
             FunctionMode(
                 name=row["name"],
                 mode=row["mode"],
                 calls=row["calls"],
                 self_time_us=row["self_ps"] / PS_PER_US,
-                percent=_percent(row["self_ps"], whole),
+                percent=_ratio_percent(row["self_ps"], whole),
                 tracing_count=row["tracing_count"],
             )
             # Functions of a program, not events.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import msgspec
 import polars as pl
 
-from stepscope.analysis.overview_page.account import AccountEntry, account_of
+from stepscope.analysis.overview_page.account import AccountEntry, account_entries
 from stepscope.analysis.overview_page.collectives import (
     Collective,
-    collectives_of,
+    collective_kinds,
     described_parameters,
-    gaps_of,
+    missing_of_collectives,
 )
 from stepscope.analysis.overview_page.environment import RunEnvironment, run_environment
 from stepscope.analysis.overview_page.ops import (
@@ -22,26 +22,25 @@ from stepscope.analysis.overview_page.ops import (
     Placement,
     PrecisionShares,
     TopOp,
-    functions_of,
-    gaps_of_precision,
-    placement_of,
-    precision_of,
+    graph_functions,
+    missing_of_precision,
+    op_placements,
+    precision_shares,
     top_ops_of,
 )
 from stepscope.analysis.results.statistics import Statistics
 from stepscope.analysis.results.tables import room_reasons, with_every_null
-from stepscope.analysis.results.tool import rows_read
+from stepscope.analysis.results.tool import derived_by_host, rows_read
 from stepscope.analysis.steps.measured_hosts import MeasuredRun, measured_run
 from stepscope.analysis.steps.summary import (
     AnyDevice,
     Step,
     StepSummary,
     StepTimes,
-    bottleneck_of,
-    empty_summary,
+    bottleneck_side,
     judged_input,
     step_list,
-    summary_of,
+    step_summary,
 )
 from stepscope.derive.account.parts import account_parts
 from stepscope.derive.collectives.calls import collectives
@@ -119,9 +118,9 @@ class StepDetection(msgspec.Struct, frozen=True, kw_only=True):
         candidates: Every way of finding steps that was tried, the preferred one first.
     """
 
-    source: str | None
-    confidence: float | None
-    inferred: bool
+    source: str | None = None
+    confidence: float | None = None
+    inferred: bool = False
     anchor: str
     candidates: tuple[CandidateEntry, ...]
 
@@ -143,42 +142,16 @@ class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
 class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a run; a null is explained in `missing`.
 
+    `StepSummary` defines the fields that are those of the summary.
+
     Attributes:
         window: `steps`, or `profile` where there are none and everything is about the
             whole recording.
         compat: Producer whose rules the step times and categories follow; empty for
             stepscope's own rules.
         steps: Every step of every host.
-        step_count: Number of windows that the statistics use.
-        left_out: Flag → number of closed windows that are in no mean because of it:
-            `unrecorded` (work in them was not recorded), `other_kind` (they do
-            other work), `warm_up` (they used what was buffered while the recording
-            started, or are a first one that took far longer than any other).
-        step_time_ms: Wall time of a step, to the begin of the next one.
-        host_period_ms: Time from a step's begin on the host to the next one's there,
-            which differs where the host runs ahead; null where it is unknown.
-        batch_time_ms: Wall time of a batch, where one step may run several
-            (`steps_per_execution`); null where unknown.
-        device_step_time_ms: Time from the first to the last device activity of a step;
-            null without device activity.
-        breakdown_ms: Category → mean time; they add up to the mean step time. What
-            could not be looked at is left out.
-        breakdown_std_ms: Category → standard deviation of its time.
-        breakdown_percent: Category → share of the step time.
-        breakdown_detail_ms: Owner of the time → mean time.
         account: Every owner of time on every device, with what its time goes to by
             name; empty where another producer's rules are followed.
-        overlapped_ms: Kind of device work → mean time that other device work hid; not
-            part of the breakdown.
-        device_execution_percent: Share of the step time in which a device worked; null
-            where unknown.
-        kernel_launch_percent: Share of the step time in which a device waited for the
-            host to launch; null where unknown.
-        input_percent: Share of the step time spent waiting for input and transferring
-            it, with the silence before a batch is copied where no fetch was recorded
-            (in `breakdown_percent` that is `other`); null where unknown.
-        any_device: Breakdown and device share with the devices of each host taken as
-            one; null where there is no device.
         step_detection: Where the steps come from, on the host where this is least
             certain.
         precision: Width in which the kernels compute; null where unknown.
@@ -193,7 +166,6 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         tf_function: Calls of graph functions.
         is_training: Whether gradients or updates of parameters were seen; null where
             unknown.
-        bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` where there is nothing to match.
         by_host: Summary of each host alone.
@@ -201,6 +173,8 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         missing: Null fields and left-out categories with their reasons.
         inputs: Host → how many rows of each table were read.
     """
+
+    DEFINED_BY: ClassVar = StepSummary
 
     window: str
     compat: str
@@ -250,13 +224,20 @@ def analyse(
     measured = measured_run(profile, host=options.host, marker=options.marker)
     if isinstance(measured, Unavailable):
         return measured
-    times = _step_times(measured, options)
-    placed = placement_of(measured.run, measured.run.hosts)
-    account = account_of(measured.run, measured.hosts, options.exclude_flags)
-    return page_of(measured, options, times=times, account=account, placed=placed)
+    steps = tuple(
+        step
+        for host in measured.hosts
+        if host.windows.has_steps
+        for step in step_list(measured.run, host)
+    )
+    summary, missing = _run_summary(measured, options)
+    times = StepTimes(steps, summary, missing)
+    placed = op_placements(measured.run)
+    account = account_entries(measured.run, measured.hosts, options.exclude_flags)
+    return compose_page(measured, options, times=times, account=account, placed=placed)
 
 
-def page_of(
+def compose_page(
     measured: MeasuredRun,
     options: OverviewPageOptions,
     *,
@@ -271,8 +252,7 @@ def page_of(
         (host.step_detection for host in by_host),
         key=lambda one: -1.0 if one.confidence is None else one.confidence,
     )
-    hosts = list(run.hosts)
-    environment, unknown = run_environment(run, hosts)
+    environment, unknown = run_environment(run)
     top_ops, no_ops = top_ops_of(run)
     missing = [
         *(why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()),
@@ -295,6 +275,9 @@ def page_of(
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
     note = _Notes(missing)
+    names = [host.host for host in found]
+    phased, _ = derived_by_host(run, phases, names)
+    classes, _ = derived_by_host(run, host_classes, names)
     page = OverviewPageResult(
         window="profile" if detection.source is None else "steps",
         compat="",
@@ -302,20 +285,33 @@ def page_of(
         **{name: getattr(times.summary, name) for name in _OF_SUMMARY},
         account=account,
         step_detection=detection,
-        precision=note.present("precision", precision_of(run, hosts)),
+        precision=note.value_or_note("precision", precision_shares(run)),
         top_ops=top_ops,
-        phases_ms=_phases(run, found, note, matching),
+        phases_ms=_phase_times(run, found, note, matching),
         environment=environment,
         op_placement=placed.placement,
         eager=placed.eager,
-        collectives=note.present("collectives", _collectives(run, found, options)),
-        tf_function=note.present("tf_function", functions_of(run, hosts)),
-        is_training=_is_training(run, found, placed=placed.is_training),
+        collectives=note.value_or_note(
+            "collectives", _run_collectives(run, found, options)
+        ),
+        tf_function=note.value_or_note("tf_function", graph_functions(run)),
+        # Op names show it, and phases where the names are instructions.
+        is_training=any(one.seen & _TRAINING for one in phased.values())
+        or placed.is_training,
         hosts_matched_by=matching.by,
         by_host=by_host,
         quality=matching.notes,
         missing=(),
-        inputs={host.host: _inputs(run, host) for host in found},
+        inputs={
+            host.host: rows_read(run, host.host)
+            | {
+                "windows": host.windows.rows.height,
+                "step_threads": len(classes[host.host].threads.driving_tracks())
+                if host.host in classes
+                else None,
+            }
+            for host in found
+        },
     )
     return msgspec.structs.replace(page, missing=_every_missing(page, note.missing))
 
@@ -323,7 +319,6 @@ def page_of(
 def _every_missing(
     page: OverviewPageResult, missing: Sequence[Missing]
 ) -> tuple[Missing, ...]:
-    """Return an entry for each null of the page, given those that are known."""
     parts = [
         (name, getattr(page, name))
         for name in page.__struct_fields__
@@ -331,30 +326,17 @@ def _every_missing(
     ]
     known = [
         *missing,
-        *gaps_of(page.collectives),
-        *gaps_of_precision(page.precision),
+        *missing_of_collectives(page.collectives),
+        *missing_of_precision(page.precision),
     ]
     return with_every_null(parts, known, repeats=("by_host.summary", "by_host"))
 
 
 #: Fields of the page that are those of the summary.
-_OF_SUMMARY: Final = (
-    "step_count",
-    "left_out",
-    "step_time_ms",
-    "host_period_ms",
-    "batch_time_ms",
-    "device_step_time_ms",
-    "breakdown_ms",
-    "breakdown_std_ms",
-    "breakdown_percent",
-    "breakdown_detail_ms",
-    "overlapped_ms",
-    "device_execution_percent",
-    "kernel_launch_percent",
-    "input_percent",
-    "any_device",
-    "bottleneck",
+_OF_SUMMARY: Final = tuple(
+    name
+    for name in StepSummary.__struct_fields__
+    if name in OverviewPageResult.__struct_fields__
 )
 _Value = TypeVar("_Value")
 
@@ -365,23 +347,12 @@ class _Notes:
     def __init__(self, missing: list[Missing]) -> None:
         self.missing = missing
 
-    def present(self, field: str, value: _Value | Unavailable) -> _Value | None:
+    def value_or_note(self, field: str, value: _Value | Unavailable) -> _Value | None:
         """Return the value; null where it is unavailable, whose reason is kept."""
         if isinstance(value, Unavailable):
             self.missing.append(value.for_field(field))
             return None
         return value
-
-
-def _step_times(measured: MeasuredRun, options: OverviewPageOptions) -> StepTimes:
-    steps = tuple(
-        step
-        for host in measured.hosts
-        if host.windows.has_steps
-        for step in step_list(measured.run, host)
-    )
-    summary, missing = _summary(measured, options)
-    return StepTimes(steps, summary, missing)
 
 
 def _each_host(
@@ -390,19 +361,19 @@ def _each_host(
     return tuple(
         HostSummary(
             host=host.host,
-            step_detection=_detection(run, host),
-            summary=summary_of(run, [host], excluded_flags=options.exclude_flags)[0],
+            step_detection=_step_detection(run, host),
+            summary=step_summary(run, [host], excluded_flags=options.exclude_flags)[0],
         )
         for host in hosts
     )
 
 
-def _summary(
+def _run_summary(
     measured: MeasuredRun, options: OverviewPageOptions
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     matching, flags = measured.matching, options.exclude_flags
     if matching.in_lock_step:
-        return summary_of(measured.run, measured.hosts, excluded_flags=flags)
+        return step_summary(measured.run, measured.hosts, excluded_flags=flags)
     fields = (
         "step_time_ms",
         "batch_time_ms",
@@ -416,9 +387,7 @@ def _summary(
     )
     why = _not_averaged(matching)
     judged = judged_input(measured.run, measured.hosts, flags)
-    summary = msgspec.structs.replace(
-        empty_summary(), bottleneck=bottleneck_of(judged.word)
-    )
+    summary = StepSummary(bottleneck=bottleneck_side(judged.word))
     return summary, tuple(why.for_field(field) for field in fields)
 
 
@@ -431,47 +400,39 @@ def _not_averaged(matching: StepMatching) -> Unavailable:
     )
 
 
-def _detection(run: ProfileData, host: HostSteps) -> StepDetection:
+def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
     steps = host.steps
     if isinstance(steps, Unavailable):
         tried = run.derived(host.host, step_candidates)
-        candidates: Sequence[Candidate] = (
-            ()
-            if isinstance(tried, Unavailable)
-            else [found.candidate for found in tried.found]
+        found = [] if isinstance(tried, Unavailable) else tried.found
+        candidates: Sequence[Candidate] = [one.candidate for one in found]
+    else:
+        candidates = steps.candidates
+    entries = tuple(
+        CandidateEntry(
+            period_ms=None
+            if candidate.period_ps is None
+            else candidate.period_ps / PS_PER_MS,
+            **{
+                name: getattr(candidate, name)
+                for name in CandidateEntry.__struct_fields__
+                if name != "period_ms"
+            },
         )
-        return StepDetection(
-            source=None,
-            confidence=None,
-            inferred=False,
-            anchor=host.windows.anchor,
-            candidates=tuple(map(_entry, candidates)),
-        )
+        for candidate in candidates
+    )
+    if isinstance(steps, Unavailable):
+        return StepDetection(anchor=host.windows.anchor, candidates=entries)
     return StepDetection(
         source=steps.source,
         confidence=steps.confidence,
         inferred=steps.inferred,
         anchor=host.windows.anchor,
-        candidates=tuple(map(_entry, steps.candidates)),
+        candidates=entries,
     )
 
 
-def _entry(candidate: Candidate) -> CandidateEntry:
-    period = candidate.period_ps
-    return CandidateEntry(
-        source=candidate.source,
-        what=candidate.what,
-        n=candidate.n,
-        period_ms=None if period is None else period / PS_PER_MS,
-        coverage=candidate.coverage,
-        cv=candidate.cv,
-        confidence=candidate.confidence,
-        accepted=candidate.accepted,
-        why_not=candidate.why_not,
-    )
-
-
-def _phases(
+def _phase_times(
     run: ProfileData,
     hosts: Sequence[HostSteps],
     note: _Notes,
@@ -479,43 +440,34 @@ def _phases(
 ) -> dict[str, float | None] | None:
     """Return each phase's mean time over the rows; unknown where no op shows it."""
     if not matching.in_lock_step:
-        return note.present("phases_ms", _not_averaged(matching))
+        return note.value_or_note("phases_ms", _not_averaged(matching))
     frames = []
     seen: set[str] = set()
     for host in hosts:
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
-            return note.present("phases_ms", found)
-        frames.append(host.windows.measured_of(found.rows))
+            return note.value_or_note("phases_ms", found)
+        frames.append(host.windows.rows_of_measured(found.rows))
         seen |= found.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}
     for phase in PHASES:
         times[phase] = int(rows[f"{phase}_ps"].sum()) / rows.height / PS_PER_MS
         if phase not in seen and phase != "unknown":
-            times[phase] = note.present(f"phases_ms.{phase}", _WHY["no_such_phase"])
+            times[phase] = note.value_or_note(
+                f"phases_ms.{phase}", _WHY["no_such_phase"]
+            )
     return times
-
-
-def _is_training(
-    run: ProfileData, hosts: Sequence[HostSteps], *, placed: bool | None
-) -> bool | None:
-    """Judge by op names, and by the phases where names are instructions."""
-    for host in hosts:
-        found = run.derived(host.host, phases)
-        if not isinstance(found, Unavailable) and found.seen & _TRAINING:
-            return True
-    return placed
 
 
 _TRAINING: Final = frozenset({"backward", "optimizer"})
 
 
-def _collectives(
+def _run_collectives(
     run: ProfileData, hosts: Sequence[HostSteps], options: OverviewPageOptions
 ) -> tuple[Collective, ...] | Unavailable:
     counts = [host.windows.rows.height for host in hosts if host.windows.has_steps]
-    return collectives_of(
+    return collective_kinds(
         run,
         [host.host for host in hosts],
         step_count=max(counts) if counts else None,
@@ -524,14 +476,3 @@ def _collectives(
         else described_parameters(run, [host.host for host in hosts]),
         gib_per_s=options.bandwidth_gib_per_s,
     )
-
-
-def _inputs(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    counts = rows_read(run, host.host)
-    counts["windows"] = host.windows.rows.height
-    classes = run.derived(host.host, host_classes)
-    counts["step_threads"] = (
-        None if isinstance(classes, Unavailable) else len(classes.threads.tracks())
-    )
-    return counts

@@ -14,7 +14,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.collectives.waits import HostClock
     from stepscope.unavailable import Unavailable
 
 _WHY: Final = room_reasons("pod_viewer")
@@ -64,7 +64,7 @@ class StepComparison(msgspec.Struct, frozen=True, kw_only=True):
     slowest_by: str | None
     fastest: WorkerName | None
 
-    def withheld(self) -> StepComparison:
+    def withhold_work(self) -> StepComparison:
         """Return the comparison without what the work of a missing device changes."""
         return msgspec.structs.replace(
             self, imbalance=None, slowest=None, slowest_by=None, fastest=None
@@ -116,27 +116,6 @@ def compare_steps(
     Returns:
         Slot → its comparison.
     """
-    numbered = _on_clocks(rows, clocks).with_row_index("row")
-    compared = numbered.group_by("slot", maintain_order=True).agg(
-        pl.len().alias("count"),
-        *_skew(),
-        *_imbalance(),
-        *_scales(),
-    )
-    names = [
-        WorkerName(host=host, device=device)
-        for host, device in rows.select("host", "device").rows()
-    ]
-    concurrency = _concurrency(rows, any_device)
-    # Steps, not events: a page shows each of them.
-    return {
-        row["slot"]: _compared(row, names, concurrency.get(row["slot"], {}))
-        for row in compared.iter_rows(named=True)
-    }
-
-
-def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFrame:
-    """Add the doubt of each row's clock, and whether the clocks show a skew."""
     known = pl.DataFrame(
         [
             (clock.host, clock.doubt_ps, clock.source not in _NO_SKEW)
@@ -145,10 +124,39 @@ def _on_clocks(rows: pl.DataFrame, clocks: Mapping[str, HostClock]) -> pl.DataFr
         schema={"host": pl.String, "doubt_ps": pl.Int64, "tied": pl.Boolean},
         orient="row",
     )
-    return rows.join(known, on="host", how="left", maintain_order="left")
+    numbered = rows.join(
+        known, on="host", how="left", maintain_order="left"
+    ).with_row_index("row")
+    work = pl.col("work_ps")
+    measured = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
+    compared = numbered.group_by("slot", maintain_order=True).agg(
+        pl.len().alias("count"),
+        *_start_skew(),
+        pl.when(measured).then(work.max() / work.median() - 1.0).alias("imbalance"),
+        *_scale_ends(),
+    )
+    names = [
+        WorkerName(host=host, device=device)
+        for host, device in rows.select("host", "device").rows()
+    ]
+    several = (
+        rows.group_by("slot", "host", "window", maintain_order=True)
+        .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
+        .join(any_device, on=["host", "window"], maintain_order="left")
+        .filter((pl.col("devices") > 1) & (pl.col("united_ps") > 0))
+        .select("slot", "host", pl.col("device_busy_ps") / pl.col("united_ps"))
+    )
+    concurrency: dict[int, dict[str, float]] = {}
+    for slot, host, value in several.rows():
+        concurrency.setdefault(slot, {})[host] = value
+    # Steps, not events: a page shows each of them.
+    return {
+        row["slot"]: _step_comparison(row, names, concurrency.get(row["slot"], {}))
+        for row in compared.iter_rows(named=True)
+    }
 
 
-def _skew() -> list[pl.Expr]:
+def _start_skew() -> list[pl.Expr]:
     """Return the time from first to last begin; null for clocks of unknown offset."""
     begun = pl.col("begin_ps").is_not_null()
     begin = pl.col("begin_ps").filter(begun)
@@ -164,15 +172,7 @@ def _skew() -> list[pl.Expr]:
     ]
 
 
-def _imbalance() -> list[pl.Expr]:
-    work = pl.col("work_ps")
-    known = (pl.len() > 1) & (work.null_count() == 0) & (work.median() > 0)
-    return [
-        pl.when(known).then(work.max() / work.median() - 1.0).alias("imbalance"),
-    ]
-
-
-def _scales() -> list[pl.Expr]:
+def _scale_ends() -> list[pl.Expr]:
     """Return the rows at both ends of each scale, and whether the ends are apart."""
     alike = THRESHOLDS.worker_difference.value
     least = pl.max_horizontal(alike * pl.col("window_ps").median(), 1.0)
@@ -181,20 +181,20 @@ def _scales() -> list[pl.Expr]:
     work, window = pl.col("work_ps"), pl.col("window_ps")
     return [
         (per_other >= least).alias("collectives"),
-        _at_end("waited_for_ps").alias("collectives_slowest"),
-        _at_end("wait_ps").alias("collectives_fastest"),
+        _row_at_end("waited_for_ps").alias("collectives_slowest"),
+        _row_at_end("wait_ps").alias("collectives_fastest"),
         pl.when(work.null_count() == 0)
         .then(work.max() - work.min() >= least)
         .alias("device_work"),
-        _at_end("work_ps").alias("device_work_slowest"),
-        _at_end("work_ps", descending=False).alias("device_work_fastest"),
+        _row_at_end("work_ps").alias("device_work_slowest"),
+        _row_at_end("work_ps", descending=False).alias("device_work_fastest"),
         (window.max() - window.min() >= least).alias("step_time"),
-        _at_end("window_ps").alias("step_time_slowest"),
-        _at_end("window_ps", descending=False).alias("step_time_fastest"),
+        _row_at_end("window_ps").alias("step_time_slowest"),
+        _row_at_end("window_ps", descending=False).alias("step_time_fastest"),
     ]
 
 
-def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
+def _row_at_end(column: str, *, descending: bool = True) -> pl.Expr:
     """Return the row with the largest (or smallest) value; the first of equal ones."""
     return (
         pl.col("row")
@@ -203,24 +203,7 @@ def _at_end(column: str, *, descending: bool = True) -> pl.Expr:
     )
 
 
-def _concurrency(
-    rows: pl.DataFrame, any_device: pl.DataFrame
-) -> dict[int, dict[str, float]]:
-    """Return by slot and host with several devices how many of them work at a time."""
-    several = (
-        rows.group_by("slot", "host", "window", maintain_order=True)
-        .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
-        .join(any_device, on=["host", "window"], maintain_order="left")
-        .filter((pl.col("devices") > 1) & (pl.col("united_ps") > 0))
-        .select("slot", "host", pl.col("device_busy_ps") / pl.col("united_ps"))
-    )
-    found: dict[int, dict[str, float]] = {}
-    for slot, host, value in several.rows():
-        found.setdefault(slot, {})[host] = value
-    return found
-
-
-def _compared(
+def _step_comparison(
     row: dict[str, Any], names: Sequence[WorkerName], concurrency: dict[str, float]
 ) -> StepComparison:
     by = None
@@ -240,7 +223,7 @@ def _compared(
     )
 
 
-def slowest_of(
+def slowest_worker(
     rows: pl.DataFrame,
     named: Sequence[tuple[WorkerName | None, str | None]],
     categories: Sequence[str],
@@ -268,7 +251,7 @@ def slowest_of(
     )
     host, device, total = totals.row(0)
     name = WorkerName(host=host, device=device)
-    excess = _excess(rows, name, categories, on_one_clock=on_one_clock)
+    excess = _excess_ms(rows, name, categories, on_one_clock=on_one_clock)
     worst = max(excess, key=excess.__getitem__, default=None)
     return SlowestWorker(
         host=host,
@@ -285,7 +268,7 @@ def slowest_of(
 ALIKE: Final = _WHY["alike"]
 
 
-def _excess(
+def _excess_ms(
     rows: pl.DataFrame,
     name: WorkerName,
     categories: Sequence[str],

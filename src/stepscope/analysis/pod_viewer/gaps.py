@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepscope.analysis.pod_viewer.comparison import ALIKE
 from stepscope.analysis.results.tables import null_paths, room_reasons
-from stepscope.analysis.steps.rows import present_categories, reason_of
+from stepscope.analysis.steps.rows import present_categories, why_no_category
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.unavailable import Missing, Unavailable
 
@@ -31,7 +31,7 @@ _OF_DEVICE: Final = ("device", "device_work_ms", "device_step_time_ms")
 _PLACES: Final = ("workers", "steps.workers")
 
 
-def gaps(
+def pod_gaps(
     result: PodViewerResult,
     *,
     hosts: Sequence[HostSteps],
@@ -49,16 +49,28 @@ def gaps(
     found = [reason.for_field(f"workers[{host}]") for host, reason in absent.items()]
     if isinstance(slowest, Unavailable):
         found.append(slowest.for_field("slowest"))
-    found += _left_out(hosts)
-    reasons = _of_workers(hosts, why) | _of_steps(result, hosts, slowest)
-    reasons |= {f"clocks.{name}_us": _doubt(result) for name in ("doubt", "bound")}
+    lacking: dict[str, Missing] = {}
+    for host in hosts:
+        shown, _ = present_categories(host.rows, host.missing)
+        for category in CATEGORIES:
+            reason = why_no_category(category, host.missing)
+            if category not in shown and reason is not None:
+                for place in _PLACES:
+                    field = f"{place}.breakdown_ms.{category}"
+                    lacking.setdefault(field, reason.for_field(field))
+    found += list(lacking.values())
+    reasons = _worker_reasons(hosts, why) | _step_reasons(result, hosts, slowest)
+    sources = {clock.source for clock in result.clocks}
+    doubt = "not_checked" if "recorded" in sources else "tied_by_steps"
+    doubt = "not_tied" if "none" in sources else doubt
     reasons |= {
+        **dict.fromkeys(("clocks.doubt_us", "clocks.bound_us"), _WHY[doubt]),
         "clocks.shift_us": _WHY["not_tied"],
         "clocks.offset_us": _WHY["no_offset"],
+        "processes": _WHY["not_said"],
     }
-    reasons |= {"processes": _WHY["not_said"]}
     null = {
-        path for name, value in parts_of(result) for path in null_paths(value, name)
+        path for name, value in result_parts(result) for path in null_paths(value, name)
     }
     return found + [
         reason.for_field(field) for field, reason in reasons.items() if field in null
@@ -73,10 +85,9 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
     return next((reason for reason in known if reason is not None), _WHY["no_device"])
 
 
-def _of_workers(
+def _worker_reasons(
     hosts: Sequence[HostSteps], why: WorkerCollectives
 ) -> dict[str, Unavailable]:
-    """Return reasons for what is null of a worker, in its summary and in its steps."""
     no_device = _no_device(hosts)
     of_waits = (
         _WHY["no_partner"] if len(why.calls) else next(iter(why.absent.values()), None)
@@ -97,19 +108,23 @@ def _of_workers(
     return reasons
 
 
-def _of_steps(
+def _step_reasons(
     result: PodViewerResult,
     hosts: Sequence[HostSteps],
     slowest: SlowestWorker | Unavailable,
 ) -> dict[str, Unavailable]:
-    """Return reasons for what is null of the comparison of a step's workers."""
-    of_step = _of_step(result, slowest)
+    withheld = isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
+    of_step = _WHY["not_compared"]
+    if isinstance(slowest, Unavailable) and (
+        withheld or not result.in_lock_step or len(result.workers) == 1
+    ):
+        of_step = slowest
     of_skew, sources = of_step, {clock.source for clock in result.clocks}
     if result.in_lock_step and "none" in sources:
         of_skew = _WHY["not_tied"]
     elif result.in_lock_step and "steps" in sources:
         of_skew = _WHY["tied_by_steps"]
-    alike = (result.in_lock_step and not _is_withheld(slowest)) and any(
+    alike = (result.in_lock_step and not withheld) and any(
         step.slowest is None and len(step.workers) > 1 for step in result.steps
     )
     unchecked = any(
@@ -128,7 +143,7 @@ def _of_steps(
     }
 
 
-def parts_of(result: PodViewerResult) -> list[tuple[str, object]]:
+def result_parts(result: PodViewerResult) -> list[tuple[str, object]]:
     """List a result's fields; all steps become one, null where any of them is.
 
     There may be many thousands of steps and workers, of few fields each.
@@ -158,42 +173,3 @@ def _any_null(rows: Sequence[msgspec.Struct]) -> dict[str, object]:
         else:
             found[name] = ()
     return found
-
-
-def _doubt(result: PodViewerResult) -> Unavailable:
-    sources = {clock.source for clock in result.clocks}
-    if "none" in sources:
-        return _WHY["not_tied"]
-    return _WHY["not_checked"] if "recorded" in sources else _WHY["tied_by_steps"]
-
-
-def _of_step(
-    result: PodViewerResult, slowest: SlowestWorker | Unavailable
-) -> Unavailable:
-    """Return why workers of a step are not compared."""
-    if _is_withheld(slowest):
-        return slowest
-    if not result.in_lock_step and isinstance(slowest, Unavailable):
-        return slowest
-    if len(result.workers) == 1 and isinstance(slowest, Unavailable):
-        return slowest
-    return _WHY["not_compared"]
-
-
-def _is_withheld(slowest: SlowestWorker | Unavailable) -> TypeGuard[Unavailable]:
-    """Return whether records are missing, so that no worker is compared."""
-    return isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
-
-
-def _left_out(hosts: Sequence[HostSteps]) -> list[Missing]:
-    """Return categories that no worker could look at, with the reason."""
-    found: dict[str, Missing] = {}
-    for host in hosts:
-        shown, _ = present_categories(host.rows, host.missing)
-        for category in CATEGORIES:
-            reason = reason_of(category, host.missing)
-            if category not in shown and reason is not None:
-                for place in _PLACES:
-                    field = f"{place}.breakdown_ms.{category}"
-                    found.setdefault(field, reason.for_field(field))
-    return list(found.values())

@@ -142,11 +142,11 @@ def step_workers(
     for (name,), mine in rows.partition_by(
         "host", as_dict=True, maintain_order=True
     ).items():
-        parts = _in_ms(category_columns(mine, hosts[name].missing), "_ps")
+        parts = _columns_ms(category_columns(mine, hosts[name].missing), "_ps")
         _, names = present_categories(mine, hosts[name].missing)
         known = [owner.name for owner in OWNERS if owner.name in names]
-        detail = _in_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
-        times = _in_ms(mine.select(**(_TIMES | _STARTS)))
+        detail = _columns_ms(mine.select(f"{owner}_ps" for owner in known), "_ps")
+        times = _columns_ms(mine.select(**(_TIMES | _STARTS)))
         # Steps of workers, not events: a page shows each of them.
         for row, time, split, fine in zip(
             mine.select("slot", "host", "device", "step", "flags").iter_rows(
@@ -168,7 +168,7 @@ def step_workers(
                     **time,
                     breakdown_ms=split,
                     breakdown_detail_ms=fine,
-                    bottleneck=_largest(split),
+                    bottleneck=_largest_category(split),
                 )
             )
     order = {name: at for at, name in enumerate(node)}
@@ -178,7 +178,7 @@ def step_workers(
     }
 
 
-def summaries(
+def worker_summaries(
     rows: pl.DataFrame,
     hosts: Sequence[HostSteps],
     compared: Mapping[int, StepComparison],
@@ -196,35 +196,29 @@ def summaries(
         split = category_columns(mine, host.missing)
         both = mine.drop(split.columns, strict=False).hstack(split)
         for one in both.partition_by("device", maintain_order=True):
-            parts = _means(one.select(split.columns), "_ps")
-            found.append(_summary(one, host, parts, compared))
+            parts = _mean_ms(one.select(split.columns), "_ps")
+            device = one["device"][0]
+            slowest = [compared[slot].slowest for slot in one["slot"].to_list()]
+            times: dict[str, Any] = _mean_ms(one.select(**_TIMES))
+            found.append(
+                WorkerSummary(
+                    host=host.host,
+                    device=device,
+                    steps=len(one) if host.windows.has_steps else 0,
+                    slowest_in=sum(
+                        worker is not None
+                        and (worker.host, worker.device) == (host.host, device)
+                        for worker in slowest
+                    ),
+                    **times,
+                    bottleneck=_largest_category(parts),
+                    breakdown_ms=parts,
+                )
+            )
     return tuple(found)
 
 
-def _summary(
-    rows: pl.DataFrame,
-    host: HostSteps,
-    parts: dict[str, float],
-    compared: Mapping[int, StepComparison],
-) -> WorkerSummary:
-    device = rows["device"][0]
-    slowest = [compared[slot].slowest for slot in rows["slot"].to_list()]
-    times: dict[str, Any] = _means(rows.select(**_TIMES))
-    return WorkerSummary(
-        host=host.host,
-        device=device,
-        steps=len(rows) if host.windows.has_steps else 0,
-        slowest_in=sum(
-            one is not None and (one.host, one.device) == (host.host, device)
-            for one in slowest
-        ),
-        **times,
-        bottleneck=_largest(parts),
-        breakdown_ms=parts,
-    )
-
-
-def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
+def _mean_ms(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
     """Return the mean of each column in milliseconds; None where nothing is known."""
     sums = frame.select(pl.all().drop_nulls().sum()).row(0)
     counts = frame.select(pl.all().drop_nulls().len()).row(0)
@@ -234,7 +228,7 @@ def _means(frame: pl.DataFrame, suffix: str = "") -> dict[str, Any]:
     }
 
 
-def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
+def _columns_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     """Return the columns in milliseconds, their names without a suffix.
 
     Divided one by one: a frame divided by a number is off in the last digit, and 0.6
@@ -252,7 +246,7 @@ def _in_ms(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     )
 
 
-def _largest(parts: Mapping[str, float]) -> str:
+def _largest_category(parts: Mapping[str, float]) -> str:
     """Return the category with most time, the first one of several in order."""
     return max((name for name in CATEGORIES if name in parts), key=parts.__getitem__)
 

@@ -13,8 +13,9 @@ import polars as pl
 from stepscope.analysis.steps.measured_hosts import measured_rows, start_unix_ns
 from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.clocks import HostClock, align
 from stepscope.derive.collectives.waits import (
+    HostClock,
+    align,
     collective_waits,
     matched_collectives,
     waiting_spans,
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
-    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.collectives.waits import HostClock
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
+    from stepscope.derive.step_time.device_sets import DeviceSets
 
 #: What a row has beside the columns of `HostSteps.rows`.
 WORKER_COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -110,7 +111,7 @@ def worker_collectives(
     frames = [pl.DataFrame(schema=_COMPARED)]
     absent: dict[str, Unavailable] = {}
     for host in hosts:
-        calls = _calls(run, host)
+        calls = _collective_calls(run, host)
         if isinstance(calls, Unavailable):
             absent[host.host] = calls
         else:
@@ -122,10 +123,19 @@ def worker_collectives(
         maintain_order="left",
     )
     matched = matched_collectives(calls)
+    shared_steps = {}
+    for host in hosts:
+        mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
+        rows = mine.join(host.by_window, on="window")
+        # Steps, not events.
+        shared_steps[host.host] = {
+            slot: (start, dur)
+            for slot, start, dur in rows.select("slot", "start_ps", "window_ps").rows()
+        }
     clocks = align(
         {host.host: start_unix_ns(run, host.host) for host in hosts},
         matched,
-        _shared_steps(hosts, slots),
+        shared_steps,
     )
     tied = pl.DataFrame(
         [
@@ -144,34 +154,26 @@ def worker_collectives(
     return WorkerCollectives(waits.drop("shift_ps", "doubt_ps"), clocks, absent)
 
 
-def _calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
+def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unavailable:
     """Return the collectives of a host's devices, of its threads where it has none.
 
     Columns `_COMPARED`.
     """
     calls = run.derived(host.host, collective_calls)
     if not isinstance(calls, Unavailable):
-        return _in_windows(host, calls)
+        calls = calls.with_columns(host=pl.lit(host.host))
+        if not host.windows.has_steps:
+            return calls.with_columns(window=pl.lit(0, pl.Int32))
+        rows = host.windows.rows.with_row_index("window").select(
+            pl.col("window").cast(pl.Int32), "step_row"
+        )
+        return calls.join(rows, on="step_row", how="left", maintain_order="left")
     if host.rows["device"].null_count() == 0:
         return calls
-    own = run.derived(host.host, host_collectives)
-    return own if isinstance(own, Unavailable) else _begun_in_windows(host, own)
-
-
-def _in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls with the window that each belongs to; null for none."""
-    rows = host.windows.rows.with_row_index("window").select(
-        pl.col("window").cast(pl.Int32), "step_row"
-    )
-    if not host.windows.has_steps:
-        placed = calls.with_columns(window=pl.lit(0, pl.Int32))
-    else:
-        placed = calls.join(rows, on="step_row", how="left", maintain_order="left")
-    return placed.with_columns(host=pl.lit(host.host))
-
-
-def _begun_in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return collectives of threads with the window in which each begins, or null."""
+    calls = run.derived(host.host, host_collectives)
+    if isinstance(calls, Unavailable):
+        return calls
+    # Each is of the window in which it begins.
     start = ints(calls, "start_ps")
     at = np.searchsorted(ints(host.windows.rows, "start_ps"), start, side="right") - 1
     inside = (at >= 0) & (start < ints(host.windows.rows, "end_ps")[at])
@@ -180,21 +182,6 @@ def _begun_in_windows(host: HostSteps, calls: pl.DataFrame) -> pl.DataFrame:
         device=pl.lit(None, pl.Int32),
         host=pl.lit(host.host),
     )
-
-
-def _shared_steps(
-    hosts: Sequence[HostSteps], slots: pl.DataFrame
-) -> dict[str, dict[int, tuple[int, int]]]:
-    """Map hosts to the steps that others may share, with start and length."""
-    found = {}
-    for host in hosts:
-        mine = slots.filter((pl.col("host") == host.host) & pl.col("shared"))
-        rows = mine.join(host.by_window, on="window").select(
-            "slot", "start_ps", "window_ps"
-        )
-        # Steps, not events.
-        found[host.host] = {slot: (start, dur) for slot, start, dur in rows.rows()}
-    return found
 
 
 def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataFrame:
@@ -207,7 +194,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
     Returns:
         Columns `SLOTS`, by slot and in the order of the hosts.
     """
-    frames = [_keyed(host, matching, order) for order, host in enumerate(hosts)]
+    frames = [_step_keys(host, matching, order) for order, host in enumerate(hosts)]
     keyed = pl.concat(frames).with_columns(
         turn=pl.int_range(pl.len()).over("host", "owner", "number")
     )
@@ -220,7 +207,7 @@ def joined_steps(hosts: Sequence[HostSteps], matching: StepMatching) -> pl.DataF
     )
 
 
-def _keyed(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
+def _step_keys(host: HostSteps, matching: StepMatching, order: int) -> pl.DataFrame:
     """Give each window whose step it is (-1: the run's) and its number there."""
     windows = host.by_window[["window", "step"]]
     alone = np.arange(len(windows), dtype=np.int64)
@@ -254,7 +241,12 @@ def worker_rows(
     Returns:
         The columns of `HostSteps.rows` and `WORKER_COLUMNS`, by slot, host and device.
     """
-    waited = _waited_for(collectives.calls)
+    matched = pl.col("waited_for_ps")
+    waited = (
+        collectives.calls.filter(pl.col("window").is_not_null())
+        .group_by("host", "window", "device")
+        .agg(pl.when(matched.is_not_null().any()).then(matched.sum()))
+    )
     frames = []
     for order, host in enumerate(hosts):
         counted = measured_rows(host, ())["window"].unique()
@@ -265,7 +257,7 @@ def worker_rows(
             counted=pl.col("window").is_in(counted.to_list()),
             order=pl.lit(order),
         )
-        rows = _begun(run, host, rows, clock=collectives.clocks[host.host])
+        rows = _add_starts(run, host, rows, clock=collectives.clocks[host.host])
         rows = rows.with_columns(
             work_ps=pl.sum_horizontal(
                 *(pl.col(f"{name}_ps") for name in _OWN_WORK), ignore_nulls=True
@@ -275,7 +267,7 @@ def worker_rows(
             work_ps=pl.when(pl.col("device").is_not_null()).then("work_ps")
         )
         mine = collectives.calls.filter(pl.col("host") == host.host)
-        rows = _with_waits(run.derived(host.host, device_sets), host, rows, mine)
+        rows = _add_waits(run.derived(host.host, device_sets), host, rows, mine)
         frames.append(
             rows.join(
                 waited,
@@ -288,7 +280,7 @@ def worker_rows(
     return pl.concat(frames).sort("slot", "order", "device").drop("order")
 
 
-def _begun(
+def _add_starts(
     run: ProfileData, host: HostSteps, rows: pl.DataFrame, *, clock: HostClock
 ) -> pl.DataFrame:
     """Find when the step and its compute began, on the clock of the reference."""
@@ -318,7 +310,7 @@ def _begun(
     )
 
 
-def _with_waits(
+def _add_waits(
     sets: DeviceSets | Unavailable,
     host: HostSteps,
     rows: pl.DataFrame,
@@ -333,14 +325,14 @@ def _with_waits(
     starts = ints(host.windows.rows, "start_ps")
     ends = ints(host.windows.rows, "end_ps")
     if isinstance(sets, Unavailable):
-        split = _within(waiting_spans(calls), None, starts, ends)
+        split = _parts_by_window(waiting_spans(calls), None, starts, ends)
     else:
-        split = pl.concat(
-            _split(
-                device, calls.filter(pl.col("device") == device.device), starts, ends
-            )
-            for device in sets.devices
-        )
+        parts = []
+        for device in sets.devices:
+            mine = waiting_spans(calls.filter(pl.col("device") == device.device))
+            exposed = [device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in mine]
+            parts.append(_parts_by_window(exposed, device.device, starts, ends))
+        split = pl.concat(parts)
     told = pl.col("wait_ps") + pl.col("transfer_ps")
     known = (told > 0) | (pl.col("untold_ps") == 0)
     return rows.join(
@@ -354,19 +346,7 @@ def _with_waits(
     )
 
 
-def _split(
-    device: OneDevice,
-    calls: pl.DataFrame,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> pl.DataFrame:
-    exposed = [
-        device.idle_until(_BEFORE_COLLECTIVES, spans) for spans in waiting_spans(calls)
-    ]
-    return _within(exposed, device.device, starts, ends)
-
-
-def _within(
+def _parts_by_window(
     parts: Sequence[Spans],
     device: int | None,
     starts: NDArray[np.int64],
@@ -382,13 +362,3 @@ def _within(
             },
         }
     ).with_columns(device=pl.lit(device, pl.Int32))
-
-
-def _waited_for(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add up others' waits for each worker and window; null where not matched."""
-    matched = pl.col("waited_for_ps")
-    return (
-        calls.filter(pl.col("window").is_not_null())
-        .group_by("host", "window", "device")
-        .agg(pl.when(matched.is_not_null().any()).then(matched.sum()))
-    )

@@ -11,16 +11,16 @@ from stepscope.analysis.pod_viewer.comparison import (
     SlowestWorker,
     StepComparison,
     compare_steps,
-    slowest_of,
+    slowest_worker,
 )
-from stepscope.analysis.pod_viewer.gaps import gaps, parts_of
+from stepscope.analysis.pod_viewer.gaps import pod_gaps, result_parts
 from stepscope.analysis.pod_viewer.result import (
     Category,
     Clock,
     PodStep,
     PodViewerResult,
     step_workers,
-    summaries,
+    worker_summaries,
 )
 from stepscope.analysis.pod_viewer.rows import (
     WorkerCollectives,
@@ -31,7 +31,7 @@ from stepscope.analysis.pod_viewer.rows import (
 from stepscope.analysis.results.tables import with_every_null
 from stepscope.analysis.results.tool import rows_read
 from stepscope.analysis.steps.measured_hosts import measured_run
-from stepscope.analysis.steps.rows import category_columns, reasons_of
+from stepscope.analysis.steps.rows import category_columns, why_no_owner
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.collectives.calls import collective_calls
@@ -104,41 +104,49 @@ def analyse(
         for host in hosts
     )
     compared = compare_steps(rows, collectives.clocks, any_device)
-    incomplete = _incomplete(profile, hosts)
+    incomplete = _why_incomplete(profile, hosts)
     if incomplete is not None:
-        compared = {slot: one.withheld() for slot, one in compared.items()}
-    steps = _steps(rows, by_name, compared, len(hosts), options.hosts)
-    slowest = incomplete or _slowest(rows, hosts, compared, collectives, matching)
+        compared = {slot: one.withhold_work() for slot, one in compared.items()}
+    steps = _pod_steps(rows, by_name, compared, len(hosts), options.hosts)
+    slowest = incomplete or _slowest_worker(
+        rows, hosts, compared, collectives, matching
+    )
+    matched = collectives.calls["instance"] >= 0
+    processes = _process_count(profile)
+    display_names = {owner.category: owner.display for owner in OWNERS}
     result = PodViewerResult(
-        workers=summaries(rows, shown, compared),
+        workers=worker_summaries(rows, shown, compared),
         steps=steps,
         slowest=None if isinstance(slowest, Unavailable) else slowest,
-        imbalance=_median(steps, "imbalance"),
-        start_skew_ms=_median(steps, "start_skew_ms"),
+        imbalance=_median_of_steps(steps, "imbalance"),
+        start_skew_ms=_median_of_steps(steps, "start_skew_ms"),
         hosts_matched_by=matching.by,
         in_lock_step=matching.in_lock_step,
-        processes=_processes(profile),
-        clocks=_clocks(collectives),
-        collectives_matched=_matched(collectives, matched=True),
-        collectives_unmatched=_matched(collectives, matched=False),
-        unused_devices=_unused(profile, shown, rows),
-        categories=_categories(),
-        quality=(*matching.notes, *_absent_processes(profile)),
+        processes=processes,
+        clocks=_clock_entries(collectives),
+        collectives_matched=int(matched.sum()),
+        collectives_unmatched=int((~matched).sum()),
+        unused_devices=_unused_devices(profile, shown, rows),
+        categories=tuple(
+            Category(id=_INTERCHANGE[name], category=name, name=display_names[name])
+            for name in CATEGORIES
+        ),
+        quality=(*matching.notes, *_absent_processes(profile, processes)),
         missing=(),
         inputs={host.host: rows_read(profile, host.host) for host in shown},
     )
-    known = gaps(
+    known = pod_gaps(
         result,
         hosts=shown,
         absent=measured.absent,
         slowest=slowest,
         why=collectives,
     )
-    parts = parts_of(result)
+    parts = result_parts(result)
     return msgspec.structs.replace(result, missing=with_every_null(parts, known))
 
 
-def _steps(
+def _pod_steps(
     rows: pl.DataFrame,
     hosts: Mapping[str, HostSteps],
     compared: Mapping[int, StepComparison],
@@ -178,7 +186,7 @@ def _steps(
     return tuple(found)
 
 
-def _slowest(
+def _slowest_worker(
     rows: pl.DataFrame,
     hosts: Sequence[HostSteps],
     compared: Mapping[int, StepComparison],
@@ -195,9 +203,9 @@ def _slowest(
     many = rows.filter(pl.col("counted").all().over("slot"))
     many = many.filter((pl.len() > 1).over("slot"))
     slots = many["slot"].unique(maintain_order=True).to_list()
-    whole = category_columns(many, reasons_of(hosts))
+    whole = category_columns(many, why_no_owner(hosts))
     sources = {clock.source for clock in collectives.clocks.values()}
-    return slowest_of(
+    return slowest_worker(
         # Some categories are called like the one owner that they consist of.
         many.drop(whole.columns, strict=False).hstack(whole),
         [(compared[slot].slowest, compared[slot].slowest_by) for slot in slots],
@@ -206,21 +214,20 @@ def _slowest(
     )
 
 
-def _incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | None:
+def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable | None:
     """Return why devices cannot be compared where records of some are missing."""
     for host in hosts:
         found = run.derived(host.host, unrecorded_devices)
         if not isinstance(found, Unavailable) and found.silent:
             return Unavailable(
                 code="LOST_EVENTS",
-                reason=next(found.notes()).message,
+                reason=next(found.quality_notes()).message,
                 remedy="Record again, for a shorter time.",
             )
     return None
 
 
-def _median(steps: Sequence[PodStep], field: str) -> float | None:
-    """Return the median of the counted steps that have a value."""
+def _median_of_steps(steps: Sequence[PodStep], field: str) -> float | None:
     values = pl.Series(
         [getattr(step, field) for step in steps if step.counted], dtype=pl.Float64
     )
@@ -228,7 +235,7 @@ def _median(steps: Sequence[PodStep], field: str) -> float | None:
     return middle if isinstance(middle, float) else None
 
 
-def _processes(run: ProfileData) -> int | None:
+def _process_count(run: ProfileData) -> int | None:
     """Return how many processes the run has; None where no file says it."""
     tables = [run.table(host, "environment") for host in run.hosts]
     said = [
@@ -239,9 +246,8 @@ def _processes(run: ProfileData) -> int | None:
     return max(said, default=None)
 
 
-def _absent_processes(run: ProfileData) -> list[QualityNote]:
+def _absent_processes(run: ProfileData, processes: int | None) -> list[QualityNote]:
     """Say that files of the run are not given: others may wait for these processes."""
-    processes = _processes(run)
     if processes is None or processes <= len(run.hosts):
         return []
     return [
@@ -258,31 +264,26 @@ def _absent_processes(run: ProfileData) -> list[QualityNote]:
     ]
 
 
-def _clocks(collectives: WorkerCollectives) -> tuple[Clock, ...]:
+def _clock_entries(collectives: WorkerCollectives) -> tuple[Clock, ...]:
     return tuple(
         Clock(
             host=clock.host,
             source=clock.source,
-            shift_us=_us(clock.shift_ps),
-            offset_us=_us(clock.offset_ps),
-            doubt_us=_us(clock.doubt_ps),
-            bound_us=_us(clock.bound_ps),
+            shift_us=_to_us(clock.shift_ps),
+            offset_us=_to_us(clock.offset_ps),
+            doubt_us=_to_us(clock.doubt_ps),
+            bound_us=_to_us(clock.bound_ps),
             samples=clock.samples,
         )
         for clock in collectives.clocks.values()
     )
 
 
-def _us(ps: int | None) -> float | None:
+def _to_us(ps: int | None) -> float | None:
     return None if ps is None else ps / PS_PER_US
 
 
-def _matched(collectives: WorkerCollectives, *, matched: bool) -> int:
-    found = collectives.calls["instance"] >= 0
-    return int((found if matched else ~found).sum())
-
-
-def _unused(
+def _unused_devices(
     run: ProfileData, hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, tuple[int, ...]]:
     shown = set(rows.select("host", "device").rows())
@@ -303,11 +304,3 @@ def _unused(
             )
             found |= {host.host: idle} if idle else {}
     return found
-
-
-def _categories() -> tuple[Category, ...]:
-    shown = {owner.category: owner.display for owner in OWNERS}
-    return tuple(
-        Category(id=_INTERCHANGE[name], category=name, name=shown[name])
-        for name in CATEGORIES
-    )

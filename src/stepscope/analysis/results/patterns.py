@@ -43,7 +43,13 @@ def check_pattern(pattern: str, what: str) -> None:
             f"{_LONGEST:,}. Give several shorter ones, or a part of the name"
         )
         raise BadUsage(message)
-    if _repeated(pattern) > _MOST_REPEATED:
+    # All counts of a pattern multiplied, as if each were inside the others.
+    product = 1
+    for least, most in _COUNTED.findall(pattern):
+        product *= max(int(least), int(most or 0), 1)
+        if product > _MOST_REPEATED:
+            break
+    if product > _MOST_REPEATED:
         message = (
             f"{what}: {shown!r} repeats more than {_MOST_REPEATED:,} times, its counts "
             "{…} multiplied. Use smaller counts, or * and +"
@@ -52,8 +58,15 @@ def check_pattern(pattern: str, what: str) -> None:
     try:
         pl.Series([""]).str.contains(pattern)
     except pl.exceptions.ComputeError as error:
+        # What the engine says, without the picture that it draws.
+        lines = [line.strip() for line in str(error).splitlines()]
+        said = next(
+            (line for line in lines if line.startswith("error: ")),
+            lines[0].removeprefix("regex error: "),
+        )
+        reason = said.removeprefix("error: ").rstrip(".")
         message = (
-            f"{what}: {shown!r} is no regular expression here: {_told(error)}. Look-"
+            f"{what}: {shown!r} is no regular expression here: {reason}. Look-"
             "around, references back and \\Z are not known; to look for the characters "
             "themselves put \\ before each of . + * ? ( ) [ ] { } | ^ $"
         )
@@ -66,34 +79,14 @@ def whole(names: pl.Series, patterns: Sequence[str]) -> NDArray[np.bool_]:
     for pattern in patterns:
         # A comment of a pattern in the verbose mode ends with its line.
         end = "\n" if re.search(r"\(\?[a-zA-Z]*x", pattern) else ""
-        found |= _matches(names, rf"(?s)\A(?:{pattern}{end})\z")
+        found |= _match_names(names, rf"(?s)\A(?:{pattern}{end})\z")
     return found
 
 
-def holding(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+def match_name_parts(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
     """Return by name whether a checked pattern matches a part of it."""
-    return _matches(names, pattern)
+    return _match_names(names, pattern)
 
 
-def _matches(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
+def _match_names(names: pl.Series, pattern: str) -> NDArray[np.bool_]:
     return names.str.contains(pattern).fill_null(value=False).to_numpy()
-
-
-def _repeated(pattern: str) -> int:
-    """Multiply all counts of a pattern, as if each were inside the others."""
-    product = 1
-    for least, most in _COUNTED.findall(pattern):
-        product *= max(int(least), int(most or 0), 1)
-        if product > _MOST_REPEATED:
-            break
-    return product
-
-
-def _told(error: Exception) -> str:
-    """Return what the engine says, without the picture that it draws."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = next(
-        (line.removeprefix("error: ") for line in lines if line.startswith("error: ")),
-        lines[0].removeprefix("regex error: "),
-    )
-    return told.rstrip(".")

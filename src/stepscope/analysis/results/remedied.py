@@ -53,54 +53,61 @@ def remedy_to_do(profile: ProfileData, why: Unavailable) -> str | None:
 
 
 def _fitting_remedy(profile: ProfileData, remedy: Remedy) -> FittingRemedy:
-    if remedy is Remedy.RECORD_WITH_STEPSCOPE and _is_of_stepscope(profile):
-        return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
+    if remedy is Remedy.RECORD_WITH_STEPSCOPE:
+        environments = [profile.table(host, "environment") for host in profile.hosts]
+        # Other recorders name no collectors.
+        if all(
+            not isinstance(one, Unavailable)
+            and one["collectors"].null_count() < len(one)
+            for one in environments
+        ):
+            return FittingRemedy(words=Remedy.OTHER_MACHINE.value)
     if remedy is Remedy.RECORD_UNKNOWN_TIME:
-        looks = _looks(profile)
+        # How often each host's functions were sampled; inf: each call was recorded.
+        found = (profile.derived(host, function_frames) for host in profile.hosts)
+        looks = [
+            math.inf if looks is None else looks
+            for one in found
+            if not isinstance(one, Unavailable)
+            for looks in (one.looks(),)
+        ]
         if looks and max(looks) < LEAST_LOOKS:
             return FittingRemedy(words=Remedy.LONGER_FOR_LOOKS.value)
         if looks:
             return FittingRemedy(words=Remedy.ANNOTATE_UNKNOWN_TIME.value)
     if not remedy.depends_on_recording:
         return FittingRemedy(words=remedy.value)
-    return fit_remedy(remedy, _in_force(profile), profile.of_run(frameworks_used))
-
-
-def _is_of_stepscope(profile: ProfileData) -> bool:
-    """Return whether stepscope recorded all hosts: others name no collectors."""
-    found = [profile.table(host, "environment") for host in profile.hosts]
-    return all(
-        not isinstance(one, Unavailable) and one["collectors"].null_count() < len(one)
-        for one in found
+    return fit_remedy(
+        remedy, _tracers_in_force(profile), profile.of_run(frameworks_used)
     )
 
 
-def _looks(profile: ProfileData) -> list[float]:
-    """Return how often each host's functions were looked at; inf where each call was.
-
-    No tracer adds names where functions of the program were recorded.
-    """
-    found = (profile.derived(host, function_frames) for host in profile.hosts)
-    return [
-        math.inf if looks is None else looks
-        for one in found
-        if not isinstance(one, Unavailable)
-        for looks in (one.looks(),)
-    ]
-
-
-def _in_force(profile: ProfileData) -> Tracers:
+def _tracers_in_force(profile: ProfileData) -> Tracers:
     recorder = recorder_of(profile)
     if recorder is not None:
-        return _recorded(profile, recorder)
+        # Recorders without levels: what the events show to have been on.
+        ops, work, frames = [], [], []
+        for host in profile.hosts:
+            kinds = profile.derived(host, event_kinds)
+            activity = profile.table(host, "device_activity")
+            told = profile.derived(host, tracers)
+            ops.append(not isinstance(kinds, Unavailable) and bool(kinds.is_op().any()))
+            work.append(not isinstance(activity, Unavailable) and activity.height > 0)
+            frames.append(not isinstance(told, Unavailable) and bool(told.python))
+        return Tracers(
+            host=2 if all(ops) else None,
+            device=1 if all(work) else None,
+            python=1 if all(frames) else None,
+            recorder=recorder,
+        )
     found = [profile.derived(host, tracers) for host in profile.hosts]
     known = [one for one in found if not isinstance(one, Unavailable)]
     if len(known) < len(found):
         return Tracers()
     return Tracers(
-        host=_least([one.host for one in known]),
-        device=_least([one.device for one in known]),
-        python=_least([one.python for one in known]),
+        host=_least_level([one.host for one in known]),
+        device=_least_level([one.device for one in known]),
+        python=_least_level([one.python for one in known]),
     )
 
 
@@ -113,24 +120,6 @@ def recorder_of(profile: ProfileData) -> str | None:
     return recorders.pop() if len(recorders) == 1 else None
 
 
-def _recorded(profile: ProfileData, recorder: str) -> Tracers:
-    """Return what the events show to have been on, of recorders without levels."""
-    ops, work, frames = [], [], []
-    for host in profile.hosts:
-        kinds = profile.derived(host, event_kinds)
-        activity = profile.table(host, "device_activity")
-        told = profile.derived(host, tracers)
-        ops.append(not isinstance(kinds, Unavailable) and bool(kinds.is_op().any()))
-        work.append(not isinstance(activity, Unavailable) and activity.height > 0)
-        frames.append(not isinstance(told, Unavailable) and bool(told.python))
-    return Tracers(
-        host=2 if all(ops) else None,
-        device=1 if all(work) else None,
-        python=1 if all(frames) else None,
-        recorder=recorder,
-    )
-
-
-def _least(levels: list[int | None]) -> int | None:
+def _least_level(levels: list[int | None]) -> int | None:
     known = [level for level in levels if level is not None]
     return min(known) if known and len(known) == len(levels) else None

@@ -47,7 +47,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     p95: float | None = None
 
 
-def statistics_of(
+def sample_statistics(
     values: ArrayLike, *, field: str, scale: float = 1.0
 ) -> tuple[Statistics, tuple[Missing, ...]]:
     """Compute statistics of values divided by `scale`, and list their nulls.

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from stepscope.remedies import Remedy
-from stepscope.trace.schema import read_columns, read_rows, read_tables
+from stepscope.trace.schema import read_columns, read_reasons, read_tables
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -41,24 +40,12 @@ def tables_of(tool: str) -> dict[str, TableSchema]:
 
 @cache
 def room_reasons(room: str) -> dict[str, Unavailable]:
-    """Return why something can be missing from results of a room, by key.
-
-    Its `reasons.md` has a row for each: key, code, reason, and remedy or its id.
-    """
-    path = _ROOM.parent / room / "reasons.md"
-    return {
-        key: Unavailable(
-            code=code,
-            reason=reason,
-            remedy=Remedy[remedy] if remedy.isupper() else remedy,
-        )
-        for key, code, reason, remedy in read_rows(path.read_text(encoding="utf-8"))
-    }
+    """Return why something can be missing from results of a room, by key."""
+    return read_reasons(_ROOM.parent / room / "reasons.md")
 
 
 @cache
 def _shared_columns() -> dict[str, Column]:
-    """Return the columns that tables of several tools have."""
     return read_columns((_ROOM / "columns.md").read_text(encoding="utf-8"), {})
 
 
@@ -82,11 +69,11 @@ def _null_paths(values: tuple[Any, ...], path: str) -> Iterator[str]:
         alike = (
             values if len(kinds) == 1 else tuple(v for v in values if type(v) is kind)
         )
-        for name, inner in _inside(kind, alike):
+        for name, inner in _parts_by_name(kind, alike):
             yield from _null_paths(inner, f"{path}.{name}".strip("."))
 
 
-def _inside(
+def _parts_by_name(
     kind: type, values: tuple[Any, ...]
 ) -> Iterable[tuple[str, tuple[Any, ...]]]:
     """Return the parts of values of one type by name; members of a list have none."""
@@ -125,27 +112,29 @@ def with_every_null(
         path for name, value in parts for path in null_paths(value, name)
     )
     for path in paths:
-        if _explanation(path, known) is None:
-            entry = _repeated(path, known, repeats) or NOT_RECORDED.for_field(path)
+        if _explaining_entry(path, known) is None:
+            entry = _repeated_entry(path, known, repeats) or NOT_RECORDED.for_field(
+                path
+            )
             known[entry.field] = entry
             found.append(entry)
     return tuple(found)
 
 
-def _repeated(
+def _repeated_entry(
     path: str, known: dict[str, Missing], repeats: Sequence[str]
 ) -> Missing | None:
     """Return the entry of the field that this one repeats, under this one's name."""
     for prefix in repeats:
         if not path.startswith(f"{prefix}."):
             continue
-        why = _explanation(path.removeprefix(f"{prefix}."), known)
+        why = _explaining_entry(path.removeprefix(f"{prefix}."), known)
         if why is not None:
             return msgspec.structs.replace(why, field=f"{prefix}.{why.field}")
     return None
 
 
-def _explanation(path: str, known: dict[str, Missing]) -> Missing | None:
+def _explaining_entry(path: str, known: dict[str, Missing]) -> Missing | None:
     parts = path.split(".")
     for count in range(len(parts), 0, -1):
         entry = known.get(".".join(parts[:count]))
@@ -216,12 +205,21 @@ def other_slices(
     if len(ordered) > slices:
         rest = "other", sum(part for _, part in ordered[slices:])
         largest = pl.concat([largest, pl.DataFrame([rest], schema, orient="row")])
-    return largest.with_columns(share(pl.col(value), sums.total()).alias("percent"))
+    return largest.with_columns(
+        share_percent(pl.col(value), sums.total()).alias("percent")
+    )
 
 
-def share(part: pl.Expr, whole: float) -> pl.Expr:
+def share_percent(part: pl.Expr, whole: float) -> pl.Expr:
     """Return a part in percent of a whole; null of a whole that is zero."""
     return 100.0 * part / whole if whole else pl.lit(None, pl.Float64)
+
+
+def shared_value(column: str) -> pl.Expr:
+    """Return the value that all rows share; `mixed` of several, null of none."""
+    values = pl.col(column).drop_nulls().unique()
+    shared = pl.when(values.len() > 1).then(pl.lit("mixed")).otherwise(values.first())
+    return shared.alias(column)
 
 
 def sum_of_known(column: str) -> pl.Expr:

@@ -6,7 +6,7 @@ import inspect
 import re
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from stepscope.derive.profile_data import ProfileData
 
+_Value = TypeVar("_Value")
 _Analyse: TypeAlias = "Callable[[ProfileData, Any], msgspec.Struct | Unavailable]"
 
 #: Most tools have no answers by another producer's rules.
@@ -46,13 +47,13 @@ class Tool(Frozen, frozen=True, eq=True):
     @property
     def options(self) -> type[msgspec.Struct]:
         """The Struct of its options, every field with a default."""
-        options: type[msgspec.Struct] = _of_room(self.name, "Options")
+        options: type[msgspec.Struct] = _room_attribute(self.name, "Options")
         return options
 
     @property
     def analyse(self) -> _Analyse:
         """`(profile, options)` to a frozen result or `Unavailable`."""
-        analyse: _Analyse = _of_room(self.name, "analyse")
+        analyse: _Analyse = _room_attribute(self.name, "analyse")
         return analyse
 
     @property
@@ -61,17 +62,38 @@ class Tool(Frozen, frozen=True, eq=True):
 
         They are computed side by side beforehand.
         """
-        needs: tuple[Callable[..., object], ...] = _of_room(self.name, "NEEDS")
+        needs: tuple[Callable[..., object], ...] = _room_attribute(self.name, "NEEDS")
         return needs
 
     def analyse_as(self, producer: str) -> _Analyse:
         """Return `analyse` with the numbers of one of the producers in `compat`."""
-        analyse: _Analyse = _of_room(self.compat[producer], self.name)
+        analyse: _Analyse = _room_attribute(self.compat[producer], self.name)
         return analyse
 
 
-def _of_room(room: str, name: str) -> Any:
+def _room_attribute(room: str, name: str) -> Any:
     return getattr(import_module(f"stepscope.analysis.{room}"), name)
+
+
+def derived_by_host(
+    profile: ProfileData,
+    wanted: Callable[..., _Value | Unavailable],
+    hosts: Iterable[str] | None = None,
+) -> tuple[dict[str, _Value], dict[str, Unavailable]]:
+    """Return what each host has of a derivation, and why the others lack it.
+
+    Args:
+        hosts: Hosts to ask; all where it is left out.
+    """
+    known: dict[str, _Value] = {}
+    absent: dict[str, Unavailable] = {}
+    for host in profile.hosts if hosts is None else hosts:
+        value = profile.derived(host, wanted)
+        if isinstance(value, Unavailable):
+            absent[host] = value
+        else:
+            known[host] = value
+    return known, absent
 
 
 def rows_read(
@@ -88,13 +110,14 @@ def rows_read(
 
 
 def field_sentences(struct: type) -> dict[str, str]:
-    """Return names and texts of the `Attributes:` of a class; empty without any."""
-    _, found, section = inspect.cleandoc(struct.__doc__ or "").partition(
-        "Attributes:\n"
-    )
-    if not found:
-        return {}
-    about: dict[str, str] = {}
+    """Return names and texts of the `Attributes:` of a class.
+
+    Fields that it does not describe have the texts of the class that is its
+    `DEFINED_BY`, if any.
+    """
+    _, _, section = inspect.cleandoc(struct.__doc__ or "").partition("Attributes:\n")
+    defined_by = getattr(struct, "DEFINED_BY", None)
+    about = {} if defined_by is None else field_sentences(defined_by)
     names: list[str] = []
     for line in section.splitlines():
         head = re.match(r"    ([\w, ]+): (.*)", line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import polars as pl
@@ -12,40 +12,45 @@ from stepscope.analysis.results.tables import (
     declared_reasons,
     missing_columns,
     room_reasons,
+    share_percent,
     tables_of,
 )
-from stepscope.analysis.roofline_model.roofs import (
-    MEASURED,
-    NO_HOST_PEAKS,
-    NO_PEAKS,
-    ROOF_ROWS,
-    points,
-    roof_rows,
-    unknown_percent,
-)
 from stepscope.analysis.roofline_model.work import (
+    MEASURED,
     kernel_work,
     measured_alone,
     op_work,
-    with_counters,
+    ops_with_counters,
+    unit_peaks,
 )
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.ops.costs import op_costs
+from stepscope.derive.ops.costs import kernel_costs, op_costs
 from stepscope.derive.ops.database import device_ops
-from stepscope.derive.ops.kernel_costs import kernel_costs
+from stepscope.hardware import device_type
 from stepscope.unavailable import Missing, Unavailable
+from stepscope.units import PS_PER_S, PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepscope.analysis.options import RooflineModelOptions
     from stepscope.derive.profile_data import ProfileData
+    from stepscope.trace.schema import TableSchema
 
 _WHY: Final = room_reasons("roofline_model")
 
 _TABLES: Final = tables_of("roofline_model")
 OP_ROWS: Final = _TABLES["ops"]
 KERNEL_ROWS: Final = _TABLES["kernels"]
+ROOF_ROWS: Final = _TABLES["roofs"]
+
+_GIGA: Final = 1e9
+_TERA: Final = 1e12
+_SECONDS: Final = pl.col("total_ps") / PS_PER_S
+_RAN: Final = pl.col("total_ps") > 0
+_NOTHING_KNOWN: Final = "operations and bytes"
 
 #: What is asked of each host for the options as they are.
 NEEDS: Final = (
@@ -120,12 +125,12 @@ def analyse(
     if not len(work) and not len(counted):
         return next(iter(side.absent.values()), NO_OPS)
     if on_device:
-        work = with_counters(work, counted)
-    ops = points(work, OP_ROWS, options)
-    found = points(counted, KERNEL_ROWS, options)
+        work = ops_with_counters(work, counted)
+    ops = roofline_points(work, OP_ROWS, options)
+    found = roofline_points(counted, KERNEL_ROWS, options)
     roofs = roof_rows(profile, options)
     ops_on = ("device" if on_device else "host") if len(ops) else None
-    no_peaks = NO_HOST_PEAKS if ops_on == "host" else NO_PEAKS
+    no_peaks = _WHY["no_host_peaks"] if ops_on == "host" else _WHY["no_peaks"]
     return RooflineModelResult(
         ops=ops,
         kernels=found,
@@ -134,14 +139,11 @@ def analyse(
         unknown_ops_percent=unknown_percent(ops),
         unknown_kernels_percent=unknown_percent(found),
         measured_kernels=int((found["evidence"] == MEASURED).sum()),
-        missing=(
-            *_missing_fields(roofs, ops, found, side.absent, no_peaks),
-            *_missing_columns(ops, found, roofs, no_peaks),
-        ),
+        missing=tuple(_missing_entries(roofs, ops, found, side.absent, no_peaks)),
     )
 
 
-def _missing_fields(
+def _missing_entries(
     roofs: pl.DataFrame,
     ops: pl.DataFrame,
     found: pl.DataFrame,
@@ -161,16 +163,6 @@ def _missing_fields(
             _WHY["host_ops"].for_field(field)
             for field in ("kernels", "unknown_kernels_percent")
         ]
-    return missing
-
-
-def _missing_columns(
-    ops: pl.DataFrame,
-    found: pl.DataFrame,
-    roofs: pl.DataFrame,
-    no_peaks: Unavailable,
-) -> list[Missing]:
-    missing = []
     for name, rows in (("ops", ops), ("kernels", found)):
         counted = (rows["evidence"] == MEASURED).any()
         no_work = _WHY["not_counted"] if counted else NO_COSTS
@@ -182,3 +174,157 @@ def _missing_columns(
         reasons |= {key: why for key, why in _REASONS.items() if key in rows.columns}
         missing += missing_columns(rows, reasons, prefix=f"{name}.")
     return missing
+
+
+def roof_rows(profile: ProfileData, options: RooflineModelOptions) -> pl.DataFrame:
+    """Return what the devices in use can do at best, columns `ROOF_ROWS`.
+
+    Devices of equal peaks are one. An option takes the place of what is known.
+    """
+    rows = [row for host in profile.hosts for row in _roofs_of_host(profile, host)]
+    if options.peak_tflops is not None:
+        known = [row["memory_gb_per_s"] for row in rows]
+        rows = [
+            {
+                "device": rows[0]["device"] if rows else "device",
+                "unit": "given",
+                "peak_gflops_per_s": options.peak_tflops * _TERA / _GIGA,
+                "memory_gb_per_s": max((it for it in known if it), default=None),
+                "source": "given",
+            }
+        ]
+    if options.peak_gb_per_s is not None:
+        rows = [{**row, "memory_gb_per_s": options.peak_gb_per_s} for row in rows]
+    ridge = pl.col("peak_gflops_per_s") / pl.col("memory_gb_per_s")
+    return (
+        pl.DataFrame(rows, schema=ROOF_ROWS.dtypes())
+        .unique(maintain_order=True)
+        .with_columns(ridge.alias("ridge_flops_per_byte"))
+        .sort("device", "peak_gflops_per_s", descending=[False, True])
+    )
+
+
+def _roofs_of_host(profile: ProfileData, host: str) -> Iterator[dict[str, Any]]:
+    peaks = profile.derived(host, device_peaks)
+    devices = profile.table(host, "devices")
+    if isinstance(peaks, Unavailable) or isinstance(devices, Unavailable):
+        return
+    used = devices.filter(pl.col("activities") > 0)
+    names = {
+        row["device"]: device_type(
+            name=row["name"],
+            vendor=row["vendor"],
+            major=row["cc_major"],
+            minor=row["cc_minor"],
+        )
+        for row in used.iter_rows(named=True)
+    }
+    for row in peaks.rows.iter_rows(named=True):
+        if row["device"] not in names:
+            continue
+        memory = row["memory_bandwidth"]
+        for unit, rate in unit_peaks(row).items():
+            yield {
+                "device": names[row["device"]] or f"device {row['device']}",
+                "unit": unit,
+                "peak_gflops_per_s": rate / _GIGA,
+                "memory_gb_per_s": memory / _GIGA if memory else None,
+                "source": row["clock_source"] or "recorded",
+            }
+
+
+def roofline_points(
+    work: pl.DataFrame, schema: TableSchema, options: RooflineModelOptions
+) -> pl.DataFrame:
+    """Return the columns of a table of points, most time first.
+
+    Args:
+        work: With the columns of names, `occurrences`, `total_ps`, `share_ps` (what
+            counts in shares of time), `flops`, `accessed_bytes`, `peak_flops` and
+            `peak_bytes` (what units and memory could have done in the time), and
+            `evidence`; null means unknown.
+        options: Peaks in place of what is known.
+    """
+    names = [it for it in ("kernel_name", "op_name", "name") if it in work.columns]
+    whole = int(work["share_ps"].sum())
+    given = {
+        "peak_flops": options.peak_tflops and options.peak_tflops * 1000 * _GIGA,
+        "peak_bytes": options.peak_gb_per_s and options.peak_gb_per_s * _GIGA,
+    }
+    no_flops, no_bytes = pl.col("flops").is_null(), pl.col("accessed_bytes").is_null()
+    per_s = {"flops": "gflops_per_s", "accessed_bytes": "gb_per_s"}
+    return (
+        work.with_columns(
+            pl.when(_RAN).then(rate * _SECONDS).alias(name)
+            for name, rate in given.items()
+            if rate is not None
+        )
+        .with_columns(
+            pl.when(no_flops & no_bytes)
+            .then(pl.lit(_NOTHING_KNOWN))
+            .when(no_flops)
+            .then(pl.lit("operations"))
+            .when(no_bytes)
+            .then(pl.lit("bytes"))
+            .alias("lacks"),
+            (pl.col("share_ps") / PS_PER_US).alias("self_us"),
+            (pl.col("total_ps") / PS_PER_US).alias("total_us"),
+            share_percent(pl.col("share_ps"), whole).alias("time_percent"),
+            *[
+                _operational_intensity().alias("operational_intensity"),
+                *(
+                    pl.when(_RAN).then(pl.col(name) / _SECONDS / _GIGA).alias(rate)
+                    for name, rate in per_s.items()
+                ),
+            ],
+            *_against_peaks(),
+        )
+        .with_columns(
+            pl.when(pl.col("lacks") == _NOTHING_KNOWN)
+            .then(pl.lit("unknown"))
+            .otherwise("evidence")
+            .alias("evidence")
+        )
+        .sort("share_ps", *names, descending=[True, *[False] * len(names)])
+        .with_row_index("rank", offset=1)
+        .select(schema.cast_columns())
+    )
+
+
+def _operational_intensity() -> pl.Expr:
+    moved = pl.col("accessed_bytes") > 0
+    return pl.when(moved).then(pl.col("flops") / pl.col("accessed_bytes"))
+
+
+def _against_peaks() -> list[pl.Expr]:
+    # What does not compute uses no unit, whatever that could do.
+    compute = (
+        pl.when(pl.col("flops") == 0)
+        .then(0.0)
+        .otherwise(100.0 * pl.col("flops") / pl.col("peak_flops"))
+    )
+    memory = 100.0 * pl.col("accessed_bytes") / pl.col("peak_bytes")
+    both = _RAN & compute.is_not_null() & memory.is_not_null()
+    sloped = _operational_intensity() * pl.col("peak_bytes")
+    roofed = pl.col("peak_flops").is_not_null() & sloped.is_not_null()
+    roof = pl.min_horizontal(pl.col("peak_flops"), sloped) / _SECONDS / _GIGA
+    return [
+        pl.when(_RAN & roofed).then(roof).alias("roof_gflops_per_s"),
+        pl.when(_RAN).then(compute).alias("of_compute_percent"),
+        pl.when(_RAN).then(memory).alias("of_memory_percent"),
+        pl.when(both).then(pl.max_horizontal(compute, memory)).alias("of_roof_percent"),
+        pl.when(both & (memory >= compute))
+        .then(pl.lit("Memory"))
+        .when(both)
+        .then(pl.lit("Compute"))
+        .alias("bound_by"),
+    ]
+
+
+def unknown_percent(rows: pl.DataFrame) -> float | None:
+    """Return the share of time of rows without a place; None where nothing ran."""
+    if not len(rows) or rows["time_percent"].null_count() == len(rows):
+        return None
+    return float(
+        rows.filter(pl.col("operational_intensity").is_null())["time_percent"].sum()
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import polars as pl
 
@@ -13,12 +13,11 @@ from stepscope.analysis.ops.rows import (
     host_costs,
     host_side,
 )
-from stepscope.analysis.roofline_model.roofs import MEASURED, SHAPES, unit_peaks
 from stepscope.derive.device.kernels import kernels
 from stepscope.derive.device.peaks import device_peaks
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.ops.kernel_costs import kernel_costs
-from stepscope.hardware import unit_of
+from stepscope.derive.ops.costs import kernel_costs
+from stepscope.hardware import Unit, peak_flops, rates_of, unit_of
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.ops.rows import Side
     from stepscope.derive.profile_data import ProfileData
 
+MEASURED: Final = "measured"
+SHAPES: Final = "shapes"
 _KEY: Final = ("kernel_name", "op_name")
 #: Columns of work, of all runs.
 _WORK: Final = ("flops", "accessed_bytes", "peak_flops", "peak_bytes")
@@ -68,7 +69,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     Args:
         ops: As `op_work` returns of devices.
     """
-    frames = [_of_host(profile, host) for host in profile.hosts]
+    frames = [_kernels_of_host(profile, host) for host in profile.hosts]
     rows = pl.concat([pl.DataFrame(schema=_SCHEMA), *frames])
     merged = rows.group_by(_KEY).agg(
         pl.col("occurrences").sum(),
@@ -84,8 +85,21 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("flops", "accessed_bytes")
     )
+    alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
+    of_op = ops.filter(pl.len().over("name") == 1).select(
+        pl.col("name").alias("op_name"),
+        pl.col("total_ps").alias("of_op_ps"),
+        *_WORK,
+    )
     joined = merged.with_columns(counted.alias("counted")).join(
-        _of_single_kernels(merged, ops), on=_KEY, how="left", suffix="_of_op"
+        alone.select(*_KEY, "total_ps")
+        .join(of_op, on="op_name")
+        # Copies and other launches have a part of an op that took longer.
+        .filter(pl.col("total_ps") == pl.col("of_op_ps"))
+        .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK)),
+        on=_KEY,
+        how="left",
+        suffix="_of_op",
     )
     return joined.select(
         *_KEY,
@@ -100,7 +114,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
+def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
     """Return ops, with the work of their kernels where all of it was measured.
 
     Args:
@@ -115,7 +129,7 @@ def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
             known.all().alias("whole"),
             pl.col("total_ps").sum().alias("measured_ps"),
             *(pl.col(name).sum().alias(f"{name}_measured") for name in _WORK[:2]),
-            *(_sum_of_all(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
+            *(_complete_sum(pl.col(it)).alias(f"{it}_measured") for it in _WORK[2:]),
         )
         .filter("whole")
     )
@@ -132,25 +146,7 @@ def with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
     ).select(ops.columns)
 
 
-def _of_single_kernels(merged: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Return the work of kernels that are all that their op does on the device."""
-    alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
-    of_op = ops.filter(pl.len().over("name") == 1).select(
-        pl.col("name").alias("op_name"),
-        pl.col("total_ps").alias("of_op_ps"),
-        *_WORK,
-    )
-    return (
-        alone.select(*_KEY, "total_ps")
-        .join(of_op, on="op_name")
-        # Copies and other launches have a part of an op that took longer.
-        .filter(pl.col("total_ps") == pl.col("of_op_ps"))
-        .select(*_KEY, *(pl.col(name).cast(pl.Float64) for name in _WORK))
-    )
-
-
-def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the kernels of one host with their work, class by class."""
+def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     found = profile.derived(host, kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema=_SCHEMA)
@@ -160,8 +156,14 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
         *("uses_tensor_core", "total_ps"),
         pl.col("count").alias("occurrences"),
     ).with_columns(costs.select("flops", "accessed_bytes")[found.rows["class"]])
-    rows = rows.join(_counters(profile, host), on="class", how="left")
-    rows = rows.with_columns(_operations().alias("run_flops"))
+    measured = profile.derived(host, measured_kernels)
+    if isinstance(measured, Unavailable):
+        schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
+        counters = pl.DataFrame(schema=schema)
+    else:
+        counters = measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
+    rows = rows.join(counters, on="class", how="left")
+    rows = rows.with_columns(_counted_operations().alias("run_flops"))
     counted = pl.any_horizontal(
         pl.col(name).is_not_null() for name in ("run_flops", "dram_bytes")
     )
@@ -170,7 +172,7 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     if not isinstance(peaks, Unavailable):
         described = {row["device"]: row for row in peaks.rows.iter_rows(named=True)}
     # One row per class of kernels, of which there are as many as distinct launches.
-    rates = [_rate(row, described) for row in rows.iter_rows(named=True)]
+    rates = [_peak_rate(row, described) for row in rows.iter_rows(named=True)]
     memory = [
         described.get(device, {}).get("memory_bandwidth") for device in rows["device"]
     ]
@@ -193,15 +195,6 @@ def _of_host(profile: ProfileData, host: str) -> pl.DataFrame:
     ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
 
 
-def _counters(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return what was counted of one run, by class of kernels."""
-    measured = profile.derived(host, measured_kernels)
-    if isinstance(measured, Unavailable):
-        schema = {"class": pl.Int32(), **dict.fromkeys(_COUNTERS, pl.Float64())}
-        return pl.DataFrame(schema=schema)
-    return measured.rows.select(pl.col("class").cast(pl.Int32), *_COUNTERS)
-
-
 _VECTOR: Final = ("flops_fp16", "flops_fp32", "flops_fp64")
 _COUNTERS: Final = (
     *_VECTOR,
@@ -209,7 +202,7 @@ _COUNTERS: Final = (
 )
 
 
-def _operations() -> pl.Expr:
+def _counted_operations() -> pl.Expr:
     """Return the operations of a run; null unless those of every unit were counted."""
     # Tensor Cores did nothing where their pipe was seen to be idle.
     idle = (pl.col("tensor_instructions") == 0) | (pl.col("tensor_pipe_percent") == 0)
@@ -219,7 +212,9 @@ def _operations() -> pl.Expr:
     return pl.when(known).then(pl.sum_horizontal(parts))
 
 
-def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | None:
+def _peak_rate(
+    row: dict[str, Any], described: dict[int, dict[str, Any]]
+) -> float | None:
     """Return FLOP/s of the units that a kernel computes with; None where unknown."""
     if row["device"] not in described:
         return None
@@ -227,7 +222,19 @@ def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | 
     if "all" in peaks:
         return peaks["all"]
     if row["run_flops"]:
-        return _mixed_rate(row, peaks)
+        # The mix of units that the counters show.
+        tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
+        counts = {
+            "fp32": row["flops_fp32"],
+            "fp16": row["flops_fp16"],
+            "fp64": row["flops_fp64"],
+            _MATRIX.get(row["precision"] or "", "matrix"): tensor,
+        }
+        used = {unit: count for unit, count in counts.items() if count}
+        if not used.keys() <= peaks.keys():
+            return None
+        least_s = sum(count / peaks[unit] for unit, count in used.items())
+        return float(row["run_flops"] / least_s)
     if row["precision_evidence"] in (None, "default"):
         return None
     unit = unit_of(
@@ -238,20 +245,20 @@ def _rate(row: dict[str, Any], described: dict[int, dict[str, Any]]) -> float | 
     return None if unit is None else peaks.get(unit)
 
 
-def _mixed_rate(row: dict[str, Any], peaks: dict[str, float]) -> float | None:
-    """Return FLOP/s at the mix of units that the counters show."""
-    tensor = row["run_flops"] - sum(row[name] for name in _VECTOR)
-    counts = {
-        "fp32": row["flops_fp32"],
-        "fp16": row["flops_fp16"],
-        "fp64": row["flops_fp64"],
-        _MATRIX.get(row["precision"] or "", "matrix"): tensor,
-    }
-    used = {unit: count for unit, count in counts.items() if count}
-    if not used.keys() <= peaks.keys():
-        return None
-    least_s = sum(count / peaks[unit] for unit, count in used.items())
-    return float(row["run_flops"] / least_s)
+def unit_peaks(row: dict[str, Any]) -> dict[str, float]:
+    """Return FLOP/s by unit of one device, a row of `device_peaks`; none if unknown."""
+    if row["peak_flops"]:
+        return {"all": float(row["peak_flops"])}
+    major, minor = row["cc_major"], row["cc_minor"]
+    cores, clock_hz = row["cores"], row["clock_hz"]
+    if major is None or not cores or not clock_hz:
+        return {}
+    rates = rates_of(row["vendor"], major, minor or 0)
+    if rates is None:
+        return {}
+    units: tuple[Unit, ...] = get_args(Unit)
+    found = {unit: peak_flops(rates, unit, cores, clock_hz) for unit in units}
+    return {unit: rate for unit, rate in found.items() if rate}
 
 
 def measured_alone(profile: ProfileData) -> pl.DataFrame:
@@ -272,8 +279,8 @@ def measured_alone(profile: ProfileData) -> pl.DataFrame:
                 pl.lit("").alias("op_name"),
                 pl.len().cast(pl.Int64).alias("occurrences"),
                 pl.col("duration_ps").sum().alias("total_ps"),
-                _sum_of_all(_operations()).alias("flops"),
-                _sum_of_all(pl.col("dram_bytes")).alias("accessed_bytes"),
+                _complete_sum(_counted_operations()).alias("flops"),
+                _complete_sum(pl.col("dram_bytes")).alias("accessed_bytes"),
                 pl.lit(None, pl.Float64).alias("peak_flops"),
                 pl.lit(None, pl.Float64).alias("peak_bytes"),
                 pl.lit(MEASURED).alias("evidence"),
@@ -282,5 +289,5 @@ def measured_alone(profile: ProfileData) -> pl.DataFrame:
     return pl.concat(frames).with_columns(pl.col("total_ps").alias("share_ps"))
 
 
-def _sum_of_all(values: pl.Expr) -> pl.Expr:
+def _complete_sum(values: pl.Expr) -> pl.Expr:
     return pl.when(values.null_count() == 0).then(values.sum())

@@ -22,7 +22,7 @@ _WHY: Final = room_reasons("steps")
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
 
-def verdict_of(input_percent: float | None) -> str:
+def verdict_on_share(input_percent: float | None) -> str:
     """Return the verdict on a share that another producer measured, by itself.
 
     Definition: docs/definitions/compatibility.md#its-input-analysis.
@@ -58,15 +58,15 @@ class InputShare(Frozen, frozen=True, eq=True):
     why_no_transfer: Unavailable | None
 
     @classmethod
-    def together(cls, shares: Collection[InputShare]) -> InputShare:
+    def sum_shares(cls, shares: Collection[InputShare]) -> InputShare:
         """Add up several shares; a part is at least what is known of it.
 
         A part that some did not know and that is zero for the others is unknown.
         """
-        wait, no_wait = _added(
+        wait, no_wait = _add_parts(
             [(one.wait_ps, one.why_no_wait) for one in shares],
         )
-        transfer, no_transfer = _added(
+        transfer, no_transfer = _add_parts(
             [(one.transfer_ps, one.why_no_transfer) for one in shares]
         )
         return cls(
@@ -89,7 +89,7 @@ class InputShare(Frozen, frozen=True, eq=True):
         total = sum(known)
         return None if not known or (lost and not total) else total
 
-    def percent(self, part_ps: int | None) -> float | None:
+    def percent_of_windows(self, part_ps: int | None) -> float | None:
         """Return a part in percent of the windows; None where either is unknown."""
         if part_ps is None or not self.window_ps:
             return None
@@ -103,7 +103,7 @@ class InputShare(Frozen, frozen=True, eq=True):
         return self.why_no_wait or self.why_no_transfer
 
 
-def _added(
+def _add_parts(
     parts: Sequence[tuple[int | None, Unavailable | None]],
 ) -> tuple[int | None, Unavailable | None]:
     total = sum(part for part, _ in parts if part is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -63,14 +64,23 @@ def match_steps(
     """
     if len(hosts) < 2:
         return StepMatching("one_host", {}, in_lock_step=True, notes=())
-    if all(_has_numbers(host) for host in hosts):
-        return _checked(hosts, "step_num", _by_number(hosts))
+    if all(
+        not isinstance(host.steps, Unavailable) and host.steps.source == "marker"
+        for host in hosts
+    ):
+        numbers = [ints(host.by_window, "step") for host in hosts]
+        shared = reduce(np.intersect1d, numbers)
+        key = {
+            host.host: np.where(np.isin(number, shared), number, -1)
+            for host, number in zip(hosts, numbers, strict=True)
+        }
+        return _check_lock_step(hosts, "step_num", key)
     if all(
         start is not None and not isinstance(host.steps, Unavailable)
         for host, start in zip(hosts, starts_unix_ns, strict=True)
     ):
         clocks = [start for start in starts_unix_ns if start is not None]
-        return _checked(hosts, "time", _by_time(hosts, clocks))
+        return _check_lock_step(hosts, "time", _match_times(hosts, clocks))
     note = QualityNote(
         kind="hosts_not_matched",
         severity="warning",
@@ -83,22 +93,7 @@ def match_steps(
     return StepMatching("none", {}, in_lock_step=False, notes=(note,))
 
 
-def _has_numbers(host: HostSteps) -> bool:
-    return not isinstance(host.steps, Unavailable) and host.steps.source == "marker"
-
-
-def _by_number(hosts: Sequence[HostSteps]) -> dict[str, NDArray[np.int64]]:
-    numbers = [ints(host.by_window, "step") for host in hosts]
-    shared = numbers[0]
-    for other in numbers[1:]:
-        shared = np.intersect1d(shared, other)
-    return {
-        host.host: np.where(np.isin(number, shared), number, -1)
-        for host, number in zip(hosts, numbers, strict=True)
-    }
-
-
-def _by_time(
+def _match_times(
     hosts: Sequence[HostSteps], clocks: Sequence[int]
 ) -> dict[str, NDArray[np.int64]]:
     """Find offsets of largest overlap with the host of the shortest covered span."""
@@ -112,7 +107,7 @@ def _by_time(
     spans = [int(end[-1] - begin[0]) for begin, end in zip(begins, ends, strict=True)]
     reference = spans.index(min(spans))
     offsets = [
-        _offset(begins[reference], ends[reference], begin, end)
+        _best_offset(begins[reference], ends[reference], begin, end)
         for begin, end in zip(begins, ends, strict=True)
     ]
     count = len(begins[reference])
@@ -130,7 +125,7 @@ def _by_time(
     return keys
 
 
-def _offset(
+def _best_offset(
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     other_begin: NDArray[np.int64],
@@ -154,7 +149,7 @@ def _offset(
     return int(best[np.argmin(np.abs(best))])
 
 
-def _checked(
+def _check_lock_step(
     hosts: Sequence[HostSteps], by: str, key: dict[str, NDArray[np.int64]]
 ) -> StepMatching:
     """Compare the starts of matched steps after the best constant shift."""
@@ -167,7 +162,9 @@ def _checked(
         fewer = min(len(key[reference.host]), len(key[host.host]))
         if len(shared) < _SHARED * fewer:
             notes.append(
-                _apart(host, reference, f"they share {len(shared)} of {fewer} steps")
+                _lock_step_note(
+                    host, reference, f"they share {len(shared)} of {fewer} steps"
+                )
             )
             continue
         shift = np.array([here[step] - at_reference[step] for step in shared])
@@ -175,7 +172,7 @@ def _checked(
         step_ps = float(np.median(ints(reference.by_window, "window_ps")))
         if spread > _APART * step_ps:
             text = f"their steps begin {duration_text(spread)} apart at the median"
-            notes.append(_apart(host, reference, text))
+            notes.append(_lock_step_note(host, reference, text))
     return StepMatching(by, key, in_lock_step=not notes, notes=tuple(notes))
 
 
@@ -190,7 +187,7 @@ def _starts_by_key(
     }
 
 
-def _apart(host: HostSteps, reference: HostSteps, text: str) -> QualityNote:
+def _lock_step_note(host: HostSteps, reference: HostSteps, text: str) -> QualityNote:
     return QualityNote(
         kind="hosts_not_in_lock_step",
         severity="warning",
@@ -227,48 +224,33 @@ def measured_run(
 ) -> MeasuredRun | Unavailable:
     """Choose the hosts that count; unavailable where none of them does.
 
-    Args:
-        host: Only this host; empty for all.
-        marker: Only the steps of this marker name; empty for all.
-    """
-    run = profile.select([host]) if host else profile
-    found, absent = _measured_hosts(run, marker=marker)
-    if not found:
-        return next(iter(absent.values()))
-    starts = [start_unix_ns(run, one.host) for one in found]
-    return MeasuredRun(run, found, absent, match_steps(found, starts))
-
-
-def _measured_hosts(
-    run: ProfileData, *, marker: str
-) -> tuple[list[HostSteps], dict[str, Unavailable]]:
-    """Return the hosts whose windows count, and why each of the others does not.
-
     A host without a device beside hosts with devices only coordinates them, and one
     without steps says nothing about steps.
 
     Definition: docs/how-steps-are-found.md#steps-of-several-hosts.
 
     Args:
+        host: Only this host; empty for all.
         marker: Only the steps of this marker name; empty for all.
     """
+    run = profile.select([host]) if host else profile
     found: list[HostSteps] = []
     absent: dict[str, Unavailable] = {}
-    for host in run.hosts:
-        rows = host_steps(run, host, marker=marker or None)
+    for name in run.hosts:
+        rows = host_steps(run, name, marker=marker or None)
         if isinstance(rows, Unavailable):
-            absent[host] = rows
+            absent[name] = rows
         elif not rows.rows.height:
-            absent[host] = _WHY["no_such_marker"]
+            absent[name] = _WHY["no_such_marker"]
         else:
             found.append(rows)
-    with_devices = [host for host in found if host.has_device]
+    with_devices = [rows for rows in found if rows.has_device]
     if with_devices and len(with_devices) < len(found):
         absent |= {
             rows.host: _WHY["coordinator"] for rows in found if not rows.has_device
         }
         found = with_devices
-    with_steps = [host for host in found if host.windows.has_steps]
+    with_steps = [rows for rows in found if rows.windows.has_steps]
     if with_steps and len(with_steps) < len(found):
         absent |= {
             rows.host: rows.steps
@@ -276,28 +258,28 @@ def _measured_hosts(
             if isinstance(rows.steps, Unavailable)
         }
         found = with_steps
-    return found, absent
+    if not found:
+        return next(iter(absent.values()))
+    starts = [start_unix_ns(run, one.host) for one in found]
+    return MeasuredRun(run, found, absent, match_steps(found, starts))
 
 
 def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use: of closed windows of the main kind.
 
     Without any of these the closed ones, and without a closed one all.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
     """
     if not excluded_flags:
         return host.measured
-    return typical(_without(host.rows, excluded_flags))
+    return typical(_drop_flags(host.rows, excluded_flags))
 
 
 def measured_any_device(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use, with the devices of a host taken as one."""
-    return typical(_without(host.any_device, excluded_flags))
+    return typical(_drop_flags(host.any_device, excluded_flags))
 
 
-def _without(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
+def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:
     if not flags:
         return rows
     flagged = pl.col("flags").list.set_intersection(list(flags))

@@ -121,21 +121,7 @@ def _host_steps(
         return step_windows
     if isinstance(charged, Unavailable):
         return charged
-    named = _named_windows(host, step_windows, found, marker)
-    rows = with_starved_time(
-        profile, host, _joined(charged.rows, named, step_windows.device_spans)
-    ).with_columns(pl.col("idle_input_ps") + pl.col("starved_ps"))
-    any_device = _joined(charged.any_device, named, step_windows.device_spans)
-    missing = charged.missing
-    if "input" not in missing and may_hide_input(rows) and not asks(profile, host):
-        missing = {**missing, "input": UNASKED}
-    return HostSteps(host, found, step_windows, charged, rows, any_device, missing)
-
-
-def _named_windows(
-    host: str, windows: Windows, steps: Steps | Unavailable, marker: str | None
-) -> pl.DataFrame:
-    rows = windows.rows.with_row_index("window").select(
+    named = step_windows.rows.with_row_index("window").select(
         pl.lit(host).alias("host"),
         pl.col("window").cast(pl.Int32),
         "step_row",
@@ -145,20 +131,33 @@ def _named_windows(
         "host_period_ps",
         (pl.col("gap_end_ps") - pl.col("gap_start_ps")).alias("gap_ps"),
     )
-    if isinstance(steps, Unavailable):
-        return rows.with_columns(
+    if isinstance(found, Unavailable):
+        named = named.with_columns(
             step=pl.lit(None, pl.Int64),
             name=pl.lit("profile (no steps)"),
             marker=pl.lit(None, pl.String),
             batches=pl.lit(None, pl.Int64),
         )
-    known = ("step", "name", "marker", "batches")
-    at = windows.rows["step_row"]
-    named = rows.with_columns(steps.rows[name].gather(at) for name in known)
-    return named if marker is None else named.filter(pl.col("marker") == marker)
+    else:
+        columns = pl.col("step", "name", "marker", "batches")
+        named = named.hstack(found.rows.select(columns.gather(named["step_row"])))
+        if marker is not None:
+            named = named.filter(pl.col("marker") == marker)
+    rows = with_starved_time(
+        profile, host, _join_charges(charged.rows, named, step_windows.device_spans)
+    ).with_columns(pl.col("idle_input_ps") + pl.col("starved_ps"))
+    any_device = _join_charges(charged.any_device, named, step_windows.device_spans)
+    missing = charged.missing
+    if (
+        "input" not in missing
+        and may_hide_input(rows)
+        and not shows_batch_requests(profile, host)
+    ):
+        missing = {**missing, "input": UNASKED}
+    return HostSteps(host, found, step_windows, charged, rows, any_device, missing)
 
 
-def _joined(
+def _join_charges(
     charged: pl.DataFrame, named: pl.DataFrame, spans: pl.DataFrame
 ) -> pl.DataFrame:
     """Add names and device step times to the charged rows.
@@ -166,10 +165,6 @@ def _joined(
     Without a device of its own a row takes the longest time of its step.
     """
     rows = named.join(charged, on="window", how="inner", maintain_order="left_right")
-    return rows.with_columns(_device_times(rows, spans))
-
-
-def _device_times(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     step, device = handles(rows, "step_row"), handles(rows, "device")
     of_step, of_device = handles(spans, "step_row"), handles(spans, "device")
     # Row and column of -1, of what is no step and no device, come last.
@@ -184,7 +179,7 @@ def _device_times(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     times[of_step, of_device] = ints(spans, "device_step_time_ps")
     times[:, -1] = times.max(axis=1)
     found = times[step, device]
-    return nullable("device_step_time_ps", found, found >= 0)
+    return rows.with_columns(nullable("device_step_time_ps", found, found >= 0))
 
 
 def present_categories(
@@ -280,36 +275,37 @@ def mean_over_devices(rows: pl.DataFrame) -> pl.DataFrame:
         pl.len().alias("rows"),
         pl.col("device_busy_ps").min().alias("busy_least_ps"),
         pl.col("device_busy_ps").max().alias("busy_most_ps"),
-        *(_sum(name) for name in OWNER_COLUMNS),
-        *((_sum(name) / pl.len()).round().cast(pl.Int64) for name in _MEASURES),
+        *(_complete_sum(name) for name in OWNER_COLUMNS),
+        *(
+            (_complete_sum(name) / pl.len()).round().cast(pl.Int64)
+            for name in _MEASURES
+        ),
     )
     if grouped["rows"].max() in (None, 1):
         return grouped
-    return _with_exact_means(grouped)
+    # Largest-remainder rounding.
+    known = [name for name in OWNER_COLUMNS if not grouped[name].null_count()]
+    totals = np.stack([grouped[name].to_numpy() for name in known])
+    count = grouped["rows"].to_numpy().astype(np.int64)
+    share, remainder = totals // count, totals % count
+    lacking = grouped["window_ps"].to_numpy() - share.sum(axis=0)
+    # Position of each owner among the remainders of its window, the largest first.
+    rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
+    share += rank < lacking
+    return grouped.with_columns(
+        pl.Series(name, values) for name, values in zip(known, share, strict=True)
+    )
 
 
-def _sum(name: str) -> pl.Expr:
+def _complete_sum(name: str) -> pl.Expr:
     """Return the sum of a column, null where one of the values is."""
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum())
 
 
-def _with_exact_means(sums: pl.DataFrame) -> pl.DataFrame:
-    """Divide by the number of rows with largest-remainder rounding."""
-    known = [name for name in OWNER_COLUMNS if not sums[name].null_count()]
-    totals = np.stack([sums[name].to_numpy() for name in known])
-    count = sums["rows"].to_numpy().astype(np.int64)
-    share, remainder = totals // count, totals % count
-    lacking = sums["window_ps"].to_numpy() - share.sum(axis=0)
-    # Position of each owner among the remainders of its window, the largest first.
-    rank = np.argsort(np.argsort(-remainder, axis=0, kind="stable"), axis=0)
-    share += rank < lacking
-    return sums.with_columns(
-        pl.Series(name, values) for name, values in zip(known, share, strict=True)
-    )
-
-
-def reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | None:
+def why_no_category(
+    category: str, why: Mapping[str, Unavailable]
+) -> Unavailable | None:
     """Return why a category is left out; None where none of its owners is missing.
 
     That there is no device to look at loses nothing where another part was lost.
@@ -323,7 +319,7 @@ def reason_of(category: str, why: Mapping[str, Unavailable]) -> Unavailable | No
     return next(iter([*lost, *found]), None)
 
 
-def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
+def why_no_owner(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     """Return by owner why some host could not look at it."""
     found: dict[str, Unavailable] = {}
     for host in hosts:
@@ -331,7 +327,7 @@ def reasons_of(hosts: Sequence[HostSteps]) -> Mapping[str, Unavailable]:
     return found
 
 
-def asks(profile: ProfileData, host: str) -> bool:
+def shows_batch_requests(profile: ProfileData, host: str) -> bool:
     """Return whether the recording of a host shows a request for a batch."""
     classes = profile.derived(host, host_classes)
     if not isinstance(classes, Unavailable) and len(classes.input_wait):

@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.analysis.results.statistics import (
     SINGLE_SAMPLE,
     Statistics,
-    statistics_of,
+    sample_statistics,
 )
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.input_share import InputShare, share_of_rows
@@ -20,8 +20,8 @@ from stepscope.analysis.steps.measured_hosts import measured_any_device, measure
 from stepscope.analysis.steps.rows import (
     category_columns,
     present_categories,
-    reason_of,
-    reasons_of,
+    why_no_category,
+    why_no_owner,
 )
 from stepscope.derive.judging.input_verdict import (
     HIGHLY,
@@ -37,7 +37,7 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
@@ -78,18 +78,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
     name: str | None
     host: str
-    batches: int | None
+    batches: int | None = None
     start_ms: float
     duration_ms: float
     device_step_time_ms: float | None
-    flags: tuple[str, ...]
+    flags: tuple[str, ...] = ()
     breakdown_ms: dict[str, float]
-    device_working_ms: float | None
-    idle_input_ms: float | None
-    gap_ms: float | None
-    device_busy_ms: float | None
-    device_busy_least_ms: float | None
-    device_busy_most_ms: float | None
+    device_working_ms: float | None = None
+    idle_input_ms: float | None = None
+    gap_ms: float | None = None
+    device_busy_ms: float | None = None
+    device_busy_least_ms: float | None = None
+    device_busy_most_ms: float | None = None
 
 
 class AnyDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,25 +116,27 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             `unrecorded` (work in them was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
             started, or are a first one that took far longer than any other).
-        step_time_ms: Wall time of the windows.
+        step_time_ms: Wall time of a step, to the begin of the next one.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.
-        batch_time_ms: Wall time of a batch: that of the windows over their batches;
-            null where unknown.
-        device_step_time_ms: Time from the first to the last device activity, over the
-            windows that have any; null where none has.
-        breakdown_ms: Category → mean time; they add up to the mean step time.
-        breakdown_std_ms: Category → sample standard deviation of its time over rows.
-        breakdown_percent: Category → share of the time.
-        breakdown_detail_ms: Sub-owner of a category → mean time.
-        overlapped_ms: Kind of device work → mean time that other device work hid.
-        device_execution_percent: Share of the time in which a device worked; null where
-            unknown.
-        kernel_launch_percent: Share of the time in which a device waited for a launch;
-            null where unknown.
-        input_percent: Share of the time spent waiting for input or transferring it,
-            with the silence before a batch is copied where no fetch was recorded (in
-            `breakdown_percent` that is `other`); null where unknown.
+        batch_time_ms: Wall time of a batch, where one step may run several
+            (`steps_per_execution`); null where unknown.
+        device_step_time_ms: Time from the first to the last device activity of a step;
+            null without device activity.
+        breakdown_ms: Category → mean time; they add up to the mean step time. What
+            could not be looked at is left out.
+        breakdown_std_ms: Category → sample standard deviation of its time.
+        breakdown_percent: Category → share of the step time.
+        breakdown_detail_ms: Owner of the time → mean time.
+        overlapped_ms: Kind of device work → mean time that other device work hid; not
+            part of the breakdown.
+        device_execution_percent: Share of the step time in which a device worked; null
+            where unknown.
+        kernel_launch_percent: Share of the step time in which a device waited for the
+            host to launch; null where unknown.
+        input_percent: Share of the step time spent waiting for input and transferring
+            it, with the silence before a batch is copied where no fetch was recorded
+            (in `breakdown_percent` that is `other`); null where unknown.
         idle_percent: Share of the time in which a device did nothing; null where
             unknown.
         any_device: Means with the devices of each host taken as one; null where there
@@ -142,23 +144,23 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
         bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
     """
 
-    step_count: int
-    row_count: int
-    left_out: dict[str, int]
-    step_time_ms: Statistics
-    host_period_ms: Statistics | None
-    batch_time_ms: float | None
-    device_step_time_ms: Statistics | None
-    breakdown_ms: dict[str, float]
-    breakdown_std_ms: dict[str, float | None]
-    breakdown_percent: dict[str, float | None]
-    breakdown_detail_ms: dict[str, float]
-    overlapped_ms: dict[str, float] | None
-    device_execution_percent: float | None
-    kernel_launch_percent: float | None
-    input_percent: float | None
-    idle_percent: float | None
-    any_device: AnyDevice | None
+    step_count: int = 0
+    row_count: int = 0
+    left_out: dict[str, int] = {}
+    step_time_ms: Statistics = Statistics()
+    host_period_ms: Statistics | None = None
+    batch_time_ms: float | None = None
+    device_step_time_ms: Statistics | None = None
+    breakdown_ms: dict[str, float] = {}
+    breakdown_std_ms: dict[str, float | None] = {}
+    breakdown_percent: dict[str, float | None] = {}
+    breakdown_detail_ms: dict[str, float] = {}
+    overlapped_ms: dict[str, float] | None = None
+    device_execution_percent: float | None = None
+    kernel_launch_percent: float | None = None
+    input_percent: float | None = None
+    idle_percent: float | None = None
+    any_device: AnyDevice | None = None
     bottleneck: str
 
 
@@ -197,38 +199,35 @@ def _step_list(_: ProfileData, host: HostSteps) -> tuple[Step, ...]:
             batches=row["batches"],
             start_ms=row["start_ps"] / PS_PER_MS,
             duration_ms=row["window_ps"] / PS_PER_MS,
-            device_step_time_ms=_ms(row["device_step_time_ps"]),
+            device_step_time_ms=_to_ms(row["device_step_time_ps"]),
             flags=tuple(row["flags"]),
             breakdown_ms=dict(zip(names, times, strict=True)),
-            device_working_ms=_ms(row["device_working_ps"]),
+            device_working_ms=_to_ms(row["device_working_ps"]),
             idle_input_ms=None
             if "input" in host.missing
-            else _ms(row["idle_input_ps"]),
-            gap_ms=_ms(row["gap_ps"]),
-            device_busy_ms=_ms(row["device_busy_ps"]),
-            device_busy_least_ms=_ms(row["busy_least_ps"]),
-            device_busy_most_ms=_ms(row["busy_most_ps"]),
+            else _to_ms(row["idle_input_ps"]),
+            gap_ms=_to_ms(row["gap_ps"]),
+            device_busy_ms=_to_ms(row["device_busy_ps"]),
+            device_busy_least_ms=_to_ms(row["busy_least_ps"]),
+            device_busy_most_ms=_to_ms(row["busy_most_ps"]),
         )
         # Steps, not events: a page lists each of them.
         for row, times in zip(means.iter_rows(named=True), charged, strict=True)
     )
 
 
-def _ms(ps: int | None) -> float | None:
+def _to_ms(ps: int | None) -> float | None:
     return None if ps is None else ps / PS_PER_MS
 
 
-def summary_of(
+def step_summary(
     run: ProfileData, hosts: Iterable[HostSteps], *, excluded_flags: Iterable[str] = ()
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     """Summarise the closed windows of the hosts; the open one if there is no other.
 
     Several tools show the same summary, which is worked out once.
-
-    Args:
-        excluded_flags: Windows with one of these flags are left out.
     """
-    return run.kept(_summary_of, tuple(hosts), tuple(excluded_flags))
+    return run.kept(_step_summary, tuple(hosts), tuple(excluded_flags))
 
 
 def judged_input(
@@ -238,7 +237,6 @@ def judged_input(
 
     Args:
         hosts: The hosts that are judged together.
-        excluded_flags: Windows with one of these flags are left out.
     """
     rows = {host.host: measured_rows(host, excluded_flags) for host in hosts}
     return input_verdict(run.select(rows), rows)
@@ -253,7 +251,7 @@ def input_share(
     return share_of_rows(rows, host.missing, unknown_ps=unknown_ps)
 
 
-def _summary_of(
+def _step_summary(
     run: ProfileData, hosts: tuple[HostSteps, ...], excluded_flags: tuple[str, ...]
 ) -> tuple[StepSummary, tuple[Missing, ...]]:
     rows = pl.concat([measured_rows(host, excluded_flags) for host in hosts])
@@ -265,53 +263,72 @@ def _summary_of(
     missing = _left_out(hosts, rows)
     no_steps = [host.steps for host in hosts if not host.windows.has_steps]
     step_time, lacks = _step_time(walls["window_ps"], no_steps)
-    device_step_time, unknown = _device_step_time(walls["device_step_time_ps"], hosts)
-    host_period, untold = _host_period(walls["host_period_ps"])
+    why = why_no_owner(hosts)
+    device_step_time, unknown = _known_statistics(
+        walls["device_step_time_ps"], why.get("compute_32", _WHY["no_step_time"])
+    )
+    host_period, untold = _known_statistics(
+        walls["host_period_ps"], _WHY["no_host_period"]
+    )
     missing += [*lacks, *unknown, *untold]
+    batch_time_ms = None
     if walls["batches"].null_count():
         missing.append(_WHY["no_batches"].for_field("batch_time_ms"))
+    elif len(walls):
+        # Markers state at least one batch, so that nothing is divided by none.
+        batch_ps = int(walls["window_ps"].sum()) / int(walls["batches"].sum())
+        batch_time_ms = batch_ps / PS_PER_MS
     if any(host.rows["batches"].null_count() for host in hosts):
         missing.append(_WHY["no_batches"].for_field("steps.batches"))
     total = int(rows["window_ps"].sum())
-    why = reasons_of(hosts)
     categories = category_columns(rows, why)
     sums = {name: int(categories[name].sum()) for name in categories.columns}
     shares = {
-        name.removesuffix("_ps"): _percent(value, total) for name, value in sums.items()
+        name.removesuffix("_ps"): _percent_or_none(value, total)
+        for name, value in sums.items()
     }
     busy = rows["device_busy_ps"]
-    busy_percent = None if busy.null_count() else _percent(int(busy.sum()), total)
+    busy_percent = (
+        None if busy.null_count() else _percent_or_none(int(busy.sum()), total)
+    )
     if rows.height < 2:
         missing.append(SINGLE_SAMPLE.for_field("breakdown_std_ms"))
     if not total:
         missing.append(_WHY["no_time_of_summary"].for_field("breakdown_percent"))
-    shared = InputShare.together(
+    shared = InputShare.sum_shares(
         [input_share(run, host, excluded_flags) for host in hosts]
     )
-    input_percent = shared.percent(shared.input_ps)
+    input_percent = shared.percent_of_windows(shared.input_ps)
     if input_percent is None and shared.why_no_input is not None:
         missing.append(shared.why_no_input.for_field("input_percent"))
     return StepSummary(
         step_count=0 if no_steps else walls.height,
         row_count=rows.height,
-        left_out=_flagged(hosts, rows),
+        left_out=_flag_counts(hosts, rows),
         step_time_ms=step_time,
         host_period_ms=host_period,
-        batch_time_ms=_batch_time_ms(walls),
+        batch_time_ms=batch_time_ms,
         device_step_time_ms=device_step_time,
-        breakdown_ms=_means(categories),
-        breakdown_std_ms=_spreads(categories),
+        breakdown_ms=_mean_ms(categories),
+        breakdown_std_ms=_std_ms(categories),
         breakdown_percent=shares,
-        breakdown_detail_ms=_means(
+        breakdown_detail_ms=_mean_ms(
             rows.select(f"{name}_ps" for name in present_categories(rows, why)[1])
         ),
-        overlapped_ms=_overlapped(hosts, rows),
+        overlapped_ms=_overlapped_ms(hosts, rows),
         device_execution_percent=busy_percent,
         kernel_launch_percent=shares.get("kernel_launch"),
         input_percent=input_percent,
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
-        any_device=_any_device(united, why) if busy_percent is not None else None,
-        bottleneck=bottleneck_of(judged_input(run, hosts, excluded_flags).word),
+        any_device=AnyDevice(
+            breakdown_ms=_mean_ms(category_columns(united, why)),
+            device_execution_percent=_percent_or_none(
+                int(united["device_busy_ps"].sum()), int(united["window_ps"].sum())
+            ),
+        )
+        if busy_percent is not None
+        else None,
+        bottleneck=bottleneck_side(judged_input(run, hosts, excluded_flags).word),
     ), tuple(missing)
 
 
@@ -322,19 +339,21 @@ def _step_time(
     for why in no_steps:
         if isinstance(why, Unavailable):
             return Statistics(), (why.for_field("step_time_ms"),)
-    return statistics_of(walls, field="step_time_ms", scale=PS_PER_MS)
+    return sample_statistics(walls, field="step_time_ms", scale=PS_PER_MS)
 
 
-def _host_period(
-    periods: pl.Series,
+def _known_statistics(
+    values: pl.Series, why: Unavailable
 ) -> tuple[Statistics | None, tuple[Missing, ...]]:
-    known = periods.drop_nulls()
+    """Summarise what is known of `…_ps` as `…_ms`; null where nothing is."""
+    field = f"{values.name.removesuffix('_ps')}_ms"
+    known = values.drop_nulls()
     if len(known):
-        return statistics_of(known, field="host_period_ms", scale=PS_PER_MS)
-    return None, (_WHY["no_host_period"].for_field("host_period_ms"),)
+        return sample_statistics(known, field=field, scale=PS_PER_MS)
+    return None, (why.for_field(field),)
 
 
-def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
+def _flag_counts(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int]:
     """Count the closed windows of each flag that are not among the counted rows."""
     windows = pl.concat([host.rows for host in hosts]).filter(~pl.col("open_end"))
     left = windows.join(counted, on=["host", "window"], how="anti").unique(
@@ -345,56 +364,11 @@ def _flagged(hosts: Sequence[HostSteps], counted: pl.DataFrame) -> dict[str, int
     return {flag: found[flag] for flag in LEFT_OUT if found[flag]}
 
 
-def _batch_time_ms(walls: pl.DataFrame) -> float | None:
-    """Divide Σ wall time by Σ batches; None where a step does not state its batches.
-
-    Markers state at least one batch, so that nothing is divided by none.
-    """
-    batches = walls["batches"]
-    if not len(walls) or batches.null_count():
-        return None
-    return int(walls["window_ps"].sum()) / int(batches.sum()) / PS_PER_MS
-
-
-def _device_step_time(
-    longest: pl.Series, hosts: Sequence[HostSteps]
-) -> tuple[Statistics | None, tuple[Missing, ...]]:
-    known = longest.drop_nulls()
-    if len(known):
-        return statistics_of(known, field="device_step_time_ms", scale=PS_PER_MS)
-    why = reasons_of(hosts).get("compute_32", _WHY["no_step_time"])
-    return None, (why.for_field("device_step_time_ms"),)
-
-
-def empty_summary() -> StepSummary:
-    """Return a summary of nothing, for hosts that cannot be averaged."""
-    return StepSummary(
-        step_count=0,
-        row_count=0,
-        left_out={},
-        step_time_ms=Statistics(),
-        host_period_ms=None,
-        batch_time_ms=None,
-        device_step_time_ms=None,
-        breakdown_ms={},
-        breakdown_std_ms={},
-        breakdown_percent={},
-        breakdown_detail_ms={},
-        overlapped_ms=None,
-        device_execution_percent=None,
-        kernel_launch_percent=None,
-        input_percent=None,
-        idle_percent=None,
-        any_device=None,
-        bottleneck="unknown",
-    )
-
-
 #: Verdict on the input → which side to work on.
 _SIDES: Final = {HIGHLY: "host", MODERATELY: "both", NOT: "device", UNKNOWN: "unknown"}
 
 
-def bottleneck_of(verdict: str) -> str:
+def bottleneck_side(verdict: str) -> str:
     """Return which side to work on, after the verdict on the input.
 
     Definition: docs/tools/overview_page.md#other-fields.
@@ -404,11 +378,11 @@ def bottleneck_of(verdict: str) -> str:
 
 def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     """Return every category and sub-owner that is left out, with its reason."""
-    why = reasons_of(hosts)
+    why = why_no_owner(hosts)
     categories, owners = present_categories(rows, why)
     found = []
     for category in CATEGORIES:
-        reason = reason_of(category, why)
+        reason = why_no_category(category, why)
         if category not in categories and reason is not None:
             found.append(reason.for_field(f"breakdown_ms.{category}"))
     found += [
@@ -419,7 +393,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     absent = {"kernel_launch": "kernel_launch_percent"}
     for category, field in absent.items():
         if category not in categories:
-            reason = reason_of(category, why)
+            reason = why_no_category(category, why)
             if reason is not None:
                 found.append(reason.for_field(field))
     if rows["device_busy_ps"].null_count() and "compute_32" in why:
@@ -446,7 +420,7 @@ def _left_out(hosts: Sequence[HostSteps], rows: pl.DataFrame) -> list[Missing]:
     return found
 
 
-def _means(frame: pl.DataFrame) -> dict[str, float]:
+def _mean_ms(frame: pl.DataFrame) -> dict[str, float]:
     count = frame.height
     if not count:
         return {}
@@ -456,7 +430,7 @@ def _means(frame: pl.DataFrame) -> dict[str, float]:
     }
 
 
-def _spreads(frame: pl.DataFrame) -> dict[str, float | None]:
+def _std_ms(frame: pl.DataFrame) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in frame.columns:
         values = frame[name].to_numpy()
@@ -468,11 +442,11 @@ def _spreads(frame: pl.DataFrame) -> dict[str, float | None]:
     return found
 
 
-def _percent(part: int, whole: int) -> float | None:
+def _percent_or_none(part: int, whole: int) -> float | None:
     return 100.0 * part / whole if whole else None
 
 
-def _overlapped(
+def _overlapped_ms(
     hosts: Sequence[HostSteps], rows: pl.DataFrame
 ) -> dict[str, float] | None:
     frames = [
@@ -484,13 +458,4 @@ def _overlapped(
         return None
     counted = rows[["host", "window", "device"]]
     hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
-    return _means(hidden.drop("host", "window", "device"))
-
-
-def _any_device(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> AnyDevice:
-    return AnyDevice(
-        breakdown_ms=_means(category_columns(rows, why)),
-        device_execution_percent=_percent(
-            int(rows["device_busy_ps"].sum()), int(rows["window_ps"].sum())
-        ),
-    )
+    return _mean_ms(hidden.drop("host", "window", "device"))

@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
     ExposedWait,
     exposed_wait,
@@ -15,8 +16,8 @@ from stepscope.analysis.tf_data_bottleneck_analysis.exposed_wait import (
 from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
     Edge,
     Node,
-    edges_of,
-    nodes_of,
+    call_edges,
+    call_nodes,
 )
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
@@ -231,7 +232,7 @@ class _Pipeline(Frozen, frozen=True, eq=True):
     on_device: bool
     calls: pl.DataFrame
 
-    def call(self, rank: int) -> dict[str, Any]:
+    def ranked_call(self, rank: int) -> dict[str, Any]:
         """Return a call of the pipeline by rank, columns `CALLS` and `call`."""
         return self.calls.row(rank, named=True)
 
@@ -244,13 +245,32 @@ def analyse(
     Definition: docs/tools/tf_data_bottleneck_analysis.md#how-each-number-is-defined.
     """
     run = profile.select([options.host]) if options.host else profile
-    found, absent = _looked_at(run)
-    if not found:
+    calls, absent = derived_by_host(run, pipeline_calls)
+    if not calls:
         return next(iter(absent.values()))
-    pipelines = [pipeline for host in found for pipeline in _pipelines(host)]
-    ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest(one)))
-    summary, missing = _summary(ranked)
-    graphs, lacks = _graphs(run, _chosen(ranked, options), options)
+    decided = verdict_of_run(run)
+    found = [
+        _Host(
+            host,
+            present(run.derived(host, pipeline_graph)),
+            of_host,
+            exposed_wait(run, host),
+            decided,
+        )
+        for host, of_host in calls.items()
+    ]
+    pipelines = [pipeline for host in found for pipeline in _host_pipelines(host)]
+    ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest_ps(one)))
+    summary, missing = _run_summary(ranked)
+    named = [one for one in ranked if options.pipeline in {"", one.name}]
+    if not named:
+        known = dict.fromkeys(one.name for one in ranked)
+        raise BadUsage.unknown_name("input pipeline", options.pipeline, known)
+    most = max(len(one.calls) for one in named)
+    if options.rank >= most:
+        ranks = [f"0 to {most - 1}" if most > 1 else "0"]
+        raise BadUsage.unknown_name("call of rank", str(options.rank), ranks)
+    graphs, lacks = _call_graphs(run, named, options)
     missing += lacks
     missing += [
         host.wait.for_field(f"waits[{host.name}]")
@@ -258,11 +278,17 @@ def analyse(
         if isinstance(host.wait, Unavailable)
     ]
     missing += [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    wait_rows = [
+        (host.name, *_NONE)
+        if isinstance(host.wait, Unavailable)
+        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
+        for host in found
+    ]
     return TfDataBottleneckAnalysisResult(
         summary=summary,
-        bottlenecks=_bottlenecks([one for one in ranked if not one.on_device]),
+        bottlenecks=_bottleneck_rows([one for one in ranked if not one.on_device]),
         pipelines=_pipeline_rows(pipelines),
-        waits=_waits(found),
+        waits=pl.DataFrame(wait_rows, schema=WAIT_ROWS.dtypes(), orient="row"),
         graphs=graphs,
         stages=_stage_rows(graphs),
         quality=tuple(
@@ -280,21 +306,7 @@ def analyse(
     )
 
 
-def _looked_at(run: ProfileData) -> tuple[list[_Host], dict[str, Unavailable]]:
-    found: list[_Host] = []
-    absent: dict[str, Unavailable] = {}
-    decided = verdict_of_run(run)
-    for host in run.hosts:
-        calls = run.derived(host, pipeline_calls)
-        if isinstance(calls, Unavailable):
-            absent[host] = calls
-        else:
-            graph = present(run.derived(host, pipeline_graph))
-            found.append(_Host(host, graph, calls, exposed_wait(run, host), decided))
-    return found, absent
-
-
-def _pipelines(host: _Host) -> list[_Pipeline]:
+def _host_pipelines(host: _Host) -> list[_Pipeline]:
     by_pipeline = host.calls.calls.with_row_index("call").sort("pipeline", "rank")
     parts = by_pipeline.partition_by("pipeline", as_dict=True)
     return [
@@ -305,28 +317,27 @@ def _pipelines(host: _Host) -> list[_Pipeline]:
     ]
 
 
-def _slowest(pipeline: _Pipeline) -> int:
+def _slowest_ps(pipeline: _Pipeline) -> int:
     latency: int = pipeline.calls["latency_ps"][0]
     return latency
 
 
-def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
-    """Return the verdict on the slowest call of any host pipeline."""
+def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
         missing = [_WHY["only_devices"].for_field(f"summary.{name}") for name in fields]
         unknown = Summary(verdict="unknown", text=_TEXTS["unknown"], **fields)
         return unknown, missing
-    wait, latency_ps = worst.host.wait, _slowest(worst)
+    wait, latency_ps = worst.host.wait, _slowest_ps(worst)
     missing = []
     if isinstance(wait, Unavailable):
         missing += [wait.for_field(f"summary.{name}") for name in _OF_WAIT]
     else:
         fields["exposed_wait_ms_per_step"] = wait.ms_per_step
         fields["exposed_wait_percent"] = wait.percent
-    fields["bottleneck"] = _bottleneck(worst)
-    advice = _suggestion(worst)
+    fields["bottleneck"] = _call_bottleneck(worst)
+    advice = _call_suggestion(worst)
     if advice is not None:
         fields |= {"suggestion_kind": advice.suggestion_kind, "suggestion": advice.text}
     missing += [
@@ -335,27 +346,27 @@ def _summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
         if fields[name] is None
     ]
     limits, bound = worst.host.limits_steps, worst.host.input_bound
-    verdict = _verdict(slow=latency_ps > _SLOW_PS, limits=limits)
+    if not (latency_ps > _SLOW_PS):
+        verdict = "not_slow"
+    elif limits is None:
+        verdict = "slow_unweighed"
+    else:
+        verdict = "slow" if limits else "slow_but_hidden"
     fields |= {"input_bound": bound, "max_latency_us": latency_ps / PS_PER_US}
     fields |= {"host": worst.host.name, "pipeline": worst.name, "limits_steps": limits}
-    missing += _undecided(worst.host, fields)
+    why = worst.host.decided
+    if not isinstance(why, Unavailable):
+        why = why.why or _WHY["undecided"]
+    names = ["input_bound"] if fields["input_bound"] is None else []
+    if fields["limits_steps"] is None and not isinstance(worst.host.wait, Unavailable):
+        names.append("limits_steps")
+    missing += [why.for_field(f"summary.{name}") for name in names]
     text = _TEXTS[verdict]
     if bound:
         text = _TEXTS_OF_BOUND.get((verdict, bool(limits)), text)
     elif bound is None and verdict == "not_slow":
         text = _NOT_SLOW_UNWEIGHED
     return Summary(verdict=verdict, text=text, **fields), missing
-
-
-def _undecided(host: _Host, fields: dict[str, Any]) -> list[Missing]:
-    """Return why it is not known whether the steps wait for their input."""
-    why = host.decided
-    if not isinstance(why, Unavailable):
-        why = why.why or _WHY["undecided"]
-    names = ["input_bound"] if fields["input_bound"] is None else []
-    if fields["limits_steps"] is None and not isinstance(host.wait, Unavailable):
-        names.append("limits_steps")
-    return [why.for_field(f"summary.{name}") for name in names]
 
 
 #: Fields of the summary that only a host pipeline gives, …
@@ -366,17 +377,9 @@ _OF_HOST_PIPELINE: Final = tuple(
 _OF_WAIT: Final = ("exposed_wait_ms_per_step", "exposed_wait_percent", "limits_steps")
 
 
-def _verdict(*, slow: bool, limits: bool | None) -> str:
-    if not slow:
-        return "not_slow"
-    if limits is None:
-        return "slow_unweighed"
-    return "slow" if limits else "slow_but_hidden"
-
-
-def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
+def _call_bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
     """Return a call's bottleneck; None where all recorded stages are transparent."""
-    call = pipeline.call(rank)
+    call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     if stage is None:
         return None
@@ -391,9 +394,9 @@ def _bottleneck(pipeline: _Pipeline, rank: int = 0) -> Bottleneck | None:
     )
 
 
-def _suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
+def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     """Return what to do about the bottleneck of one call, if it is slow."""
-    call = pipeline.call(rank)
+    call = pipeline.ranked_call(rank)
     stage = call["bottleneck"]
     limits_steps = pipeline.host.limits_steps
     if call["latency_ps"] <= _SLOW_PS:
@@ -418,22 +421,7 @@ def _suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     return action
 
 
-def _chosen(
-    ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
-) -> list[_Pipeline]:
-    """Return the pipelines whose graph is asked for."""
-    named = [one for one in ranked if options.pipeline in {"", one.name}]
-    if not named:
-        known = dict.fromkeys(one.name for one in ranked)
-        raise BadUsage.unknown_name("input pipeline", options.pipeline, known)
-    most = max(len(one.calls) for one in named)
-    if options.rank >= most:
-        ranks = [f"0 to {most - 1}" if most > 1 else "0"]
-        raise BadUsage.unknown_name("call of rank", str(options.rank), ranks)
-    return named
-
-
-def _graphs(
+def _call_graphs(
     run: ProfileData,
     chosen: Sequence[_Pipeline],
     options: TfDataBottleneckAnalysisOptions,
@@ -442,7 +430,26 @@ def _graphs(
     for one in chosen:
         field = f"graphs[{one.host.name}, {one.name}]"
         if options.rank < len(one.calls):
-            graph = _graph(run, one, options.rank)
+            host, call = one.host, one.ranked_call(options.rank)
+            advice = _call_suggestion(one, options.rank)
+            stats = run.table(host.name, "stats")
+            graph = Graph(
+                host=host.name,
+                pipeline=one.name,
+                rank=options.rank,
+                start_us=call["start_ps"] / PS_PER_US,
+                latency_us=call["latency_ps"] / PS_PER_US,
+                suggestion_kind=advice.suggestion_kind if advice else None,
+                suggestion=advice.text if advice else None,
+                nodes=call_nodes(
+                    run.trace(host.name),
+                    None if isinstance(stats, Unavailable) else stats,
+                    host.graph,
+                    host.calls,
+                    call=call["call"],
+                ),
+                edges=call_edges(host.graph, host.calls, call=call["call"]),
+            )
             graphs.append(graph)
             if graph.suggestion is None:
                 missing += [
@@ -461,29 +468,6 @@ def _graphs(
     return tuple(graphs), missing
 
 
-def _graph(run: ProfileData, pipeline: _Pipeline, rank: int) -> Graph:
-    host, call = pipeline.host, pipeline.call(rank)
-    advice = _suggestion(pipeline, rank)
-    stats = run.table(host.name, "stats")
-    return Graph(
-        host=host.name,
-        pipeline=pipeline.name,
-        rank=rank,
-        start_us=call["start_ps"] / PS_PER_US,
-        latency_us=call["latency_ps"] / PS_PER_US,
-        suggestion_kind=advice.suggestion_kind if advice else None,
-        suggestion=advice.text if advice else None,
-        nodes=nodes_of(
-            run.trace(host.name),
-            None if isinstance(stats, Unavailable) else stats,
-            host.graph,
-            host.calls,
-            call=call["call"],
-        ),
-        edges=edges_of(host.graph, host.calls, call=call["call"]),
-    )
-
-
 def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
     of_node = [name for name in STAGE_ROWS.dtypes() if name in Node.__struct_fields__]
     rows = [
@@ -497,15 +481,15 @@ def _stage_rows(graphs: Sequence[Graph]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STAGE_ROWS.dtypes(), orient="row")
 
 
-def _bottlenecks(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
+def _bottleneck_rows(ranked: Sequence[_Pipeline]) -> pl.DataFrame:
     rows = []
     for one in ranked:
-        found, advice = _bottleneck(one), _suggestion(one)
-        stage = one.call(0)["bottleneck"]
+        found, advice = _call_bottleneck(one), _call_suggestion(one)
+        stage = one.ranked_call(0)["bottleneck"]
         alike = int((one.calls["bottleneck"] == stage).sum()) if found else None
         rows.append(
             (
-                *(one.host.name, one.name, _slowest(one) / PS_PER_US),
+                *(one.host.name, one.name, _slowest_ps(one) / PS_PER_US),
                 one.host.input_bound,
                 *((found.type, found.long_name, found.self_us) if found else _NONE),
                 *(
@@ -536,13 +520,3 @@ def _pipeline_rows(pipelines: Sequence[_Pipeline]) -> pl.DataFrame:
             )
         )
     return pl.DataFrame(rows, schema=PIPELINE_ROWS.dtypes(), orient="row")
-
-
-def _waits(found: Sequence[_Host]) -> pl.DataFrame:
-    rows = [
-        (host.name, *_NONE)
-        if isinstance(host.wait, Unavailable)
-        else (host.name, host.wait.steps, host.wait.ms_per_step, host.wait.percent)
-        for host in found
-    ]
-    return pl.DataFrame(rows, schema=WAIT_ROWS.dtypes(), orient="row")

@@ -73,7 +73,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
     producer: str
 
 
-def nodes_of(
+def call_nodes(
     trace: TraceData,
     stats: pl.DataFrame | None,
     graph: PipelineGraph,
@@ -82,13 +82,13 @@ def nodes_of(
     call: int,
 ) -> tuple[Node, ...]:
     """Return the stages of one call, those nearest to the consumer first."""
-    said = _said(trace, stats, graph, calls.executions_of(call))
+    said = _reported_parameters(trace, stats, graph, calls.executions_of(call))
     bottleneck = calls.calls["bottleneck"][call]
     nodes = []
     for row in calls.stages_of(call).iter_rows(named=True):
         stage = graph.stages.row(row["stage"], named=True)
         node = Node(
-            id=_id(graph, row["stage"]),
+            id=_node_id(graph, row["stage"]),
             name=stage["long_name"],
             type=stage["type"],
             start_us=row["start_ps"] / PS_PER_US,
@@ -106,7 +106,7 @@ def nodes_of(
     return tuple(node for *_, node in sorted(nodes, key=lambda one: one[:3]))
 
 
-def edges_of(
+def call_edges(
     graph: PipelineGraph, calls: PipelineCalls, *, call: int
 ) -> tuple[Edge, ...]:
     """Return which stage of one call called which, each pair once."""
@@ -123,24 +123,23 @@ def edges_of(
         above = int(graph.stage[execution])
         pairs |= {(above, stage) for stage in graph.stage[inside].tolist()}
     return tuple(
-        Edge(consumer=_id(graph, above), producer=_id(graph, below))
+        Edge(consumer=_node_id(graph, above), producer=_node_id(graph, below))
         for above, below in sorted(pairs)
         if above != below
     )
 
 
-def _id(graph: PipelineGraph, stage: int) -> str:
+def _node_id(graph: PipelineGraph, stage: int) -> str:
     number, name = graph.stages["id"][stage], graph.stages["long_name"][stage]
     return str(name if number is None else number)
 
 
-def _said(
+def _reported_parameters(
     trace: TraceData,
     stats: pl.DataFrame | None,
     graph: PipelineGraph,
     executions: NDArray[np.int64],
 ) -> dict[int, dict[str, Parameter]]:
-    """Return the parameters that the stages of a call reported, by stage."""
     if stats is None:
         return {}
     by_start = executions[np.argsort(graph.start_ps[executions], kind="stable")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.timeline.counters import curves_of
+from stepscope.analysis.timeline.counters import counter_curves_of
 from stepscope.analysis.timeline.spans import host_timeline
 from stepscope.analysis.timeline.tiles import TILE_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
@@ -16,7 +16,6 @@ from stepscope.derive.steps.chosen import steps
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 #: Columns of `TrackCatalogue.steps`.
@@ -99,12 +98,27 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     begin = min((extent[0] for extent in extents), default=None)
     end = max((extent[1] for extent in extents), default=None)
     width = 0 if begin is None or end is None else end - begin
-    tracks = _tracks(shown)
-    ruler = _ruler(profile, host)
+    recorded = shown.timeline.tracks
+    drawn = [
+        int(index.edges[rows])
+        for index, rows in zip(shown.lanes, recorded["drawn_rows"], strict=True)
+    ]
+    tracks = recorded.with_columns(
+        pl.Series("drawn", drawn, pl.Int64),
+        (pl.col("end") - pl.col("begin")).alias("spans"),
+        pl.col("source").is_not_null().alias("recorded"),
+    )
+    ruler = _step_ruler(profile, host)
     missing: tuple[Missing, ...] = ()
     if isinstance(ruler, Unavailable):
         missing = (ruler.for_field("steps"),)
         ruler = pl.DataFrame(schema=RULER_STEPS)
+    threads = (
+        tracks.filter(pl.col("kind") == "thread")
+        .group_by("section")
+        .agg(pl.len().alias("threads"))
+    )
+    many = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
     return TrackCatalogue(
         host=host,
         begin_ps=begin,
@@ -112,7 +126,9 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
         # The lowest level whose tiles are at least that wide.
         coarsest_level=max(0, -(-width // TILE_BUCKETS) - 1).bit_length(),
         tile_buckets=TILE_BUCKETS,
-        sections=_sections(shown, tracks),
+        sections=shown.timeline.sections.with_row_index("section")
+        .with_columns(collapsed=pl.col("section").is_in(many))
+        .drop("section"),
         tracks=tracks,
         counters=tuple(
             CounterTrack(
@@ -124,42 +140,14 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
                 least=float(curve.value.min()),
                 greatest=float(curve.value.max()),
             )
-            for number, curve in enumerate(curves_of(profile, host))
+            for number, curve in enumerate(counter_curves_of(profile, host))
         ),
         steps=ruler,
         missing=missing,
     )
 
 
-def _tracks(shown: HostTimeline) -> pl.DataFrame:
-    tracks = shown.timeline.tracks
-    drawn = [
-        int(index.edges[rows])
-        for index, rows in zip(shown.lanes, tracks["drawn_rows"], strict=True)
-    ]
-    return tracks.with_columns(
-        pl.Series("drawn", drawn, pl.Int64),
-        (pl.col("end") - pl.col("begin")).alias("spans"),
-        pl.col("source").is_not_null().alias("recorded"),
-    )
-
-
-def _sections(shown: HostTimeline, tracks: pl.DataFrame) -> pl.DataFrame:
-    threads = (
-        tracks.filter(pl.col("kind") == "thread")
-        .group_by("section")
-        .agg(pl.len().alias("threads"))
-    )
-    many = threads.filter(pl.col("threads") > _MANY_THREADS)["section"].to_list()
-    return (
-        shown.timeline.sections.with_row_index("section")
-        .with_columns(collapsed=pl.col("section").is_in(many))
-        .drop("section")
-    )
-
-
-def _ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
-    """Return the window of each step."""
+def _step_ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
     found = profile.derived(host, windows)
     numbered = profile.derived(host, steps)
     if isinstance(found, Unavailable):

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import host_timeline
+from stepscope.analysis.timeline.spans import host_timeline, typed_frame
 from stepscope.analysis.timeline.tiles import MOST_TRACKS, tile_window
 from stepscope.derive.timeline.counters import counter_curves
 from stepscope.errors import BadUsage
@@ -54,7 +54,7 @@ class CounterTile(msgspec.Struct, frozen=True, kw_only=True):
     samples: pl.DataFrame
 
 
-def curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
+def counter_curves_of(profile: ProfileData, host: str) -> tuple[CounterCurve, ...]:
     """Return the counters of a host; their tracks follow those of its timeline."""
     found = profile.derived(host, counter_curves)
     return () if isinstance(found, Unavailable) else found
@@ -67,8 +67,8 @@ def counter_tile(
 
     Args:
         tracks: 1 to `MOST_TRACKS` tracks of counters, as the catalogue numbers them.
-        level: As for `tile`.
-        index: As for `tile`.
+        level: As for `track_tile`.
+        index: As for `track_tile`.
 
     Raises:
         BadUsage: There is no such counter, level or tile; or too many are asked for.
@@ -79,7 +79,7 @@ def counter_tile(
     if not 0 < len(tracks) <= MOST_TRACKS:
         raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
     begin, end = tile_window(level, index)
-    curves, first = curves_of(profile, host), shown.timeline.tracks.height
+    curves, first = counter_curves_of(profile, host), shown.timeline.tracks.height
     chosen = []
     for track in tracks:
         if not first <= track < first + len(curves):
@@ -92,13 +92,15 @@ def counter_tile(
         bucket_ps=1 << level,
         curves=tuple((track, curve.name, curve.unit) for track, curve in chosen),
         samples=pl.concat(
-            _samples(track, curve, begin_ps=begin, end_ps=end, bucket_ps=1 << level)
+            _counter_samples(
+                track, curve, begin_ps=begin, end_ps=end, bucket_ps=1 << level
+            )
             for track, curve in chosen
         ),
     )
 
 
-def _samples(
+def _counter_samples(
     track: int, curve: CounterCurve, *, begin_ps: int, end_ps: int, bucket_ps: int
 ) -> pl.DataFrame:
     first, last = np.searchsorted(curve.time_ps, (begin_ps, end_ps))
@@ -117,9 +119,4 @@ def _samples(
         "last": value[ends - 1] if len(starts) else value,
         "count": ends - starts if len(starts) else starts,
     }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in COUNTER_COLUMNS.items()
-        ]
-    )
+    return typed_frame(columns, COUNTER_COLUMNS)

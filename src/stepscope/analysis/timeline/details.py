@@ -16,12 +16,12 @@ from stepscope.analysis.timeline.relatives import (
     Links,
     Origin,
     SameName,
-    activity_of,
-    family,
-    gaps,
-    origin_of,
+    event_origin,
+    missing_of_activity,
     row_of_activity,
     same_name,
+    shown_activity,
+    span_family,
 )
 from stepscope.analysis.timeline.spans import Place, host_timeline
 from stepscope.analysis.trace_viewer.arguments import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
-    from stepscope.derive.steps.chosen import Steps
 
 _WHY: Final = room_reasons("timeline")
 
@@ -154,7 +153,7 @@ def details(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    place = shown.place(track, item)
+    place = shown.place_of_item(track, item)
     items = np.array([item], np.int64)
     code = int(shown.name_codes(track, items)[0])
     about = shown.timeline.tracks.row(track, named=True)
@@ -166,11 +165,11 @@ def details(
     }
     activity = looked_up["activity"]
     is_kernel = isinstance(activity, Activity) and activity.kind in KERNELS
-    event = int(shown.events_of(track, items)[0])
+    event = int(shown.first_events(track, items)[0])
     origin = Origin(None, None)
     # A scope, module or step begins with a kernel, and is more than that kernel's op.
     if event >= 0 and about["view"] in (None, *_VIEWS_OF_OPS):
-        origin = origin_of(profile, host, event)
+        origin = event_origin(profile, host, event)
     return SpanDetails(
         host=host,
         section=shown.timeline.sections["name"][about["section"]],
@@ -180,10 +179,10 @@ def details(
         row=place.row,
         name=place.name,
         full_name=shown.timeline.full_names[code] or place.name,
-        category=CATEGORIES[int(shown.categories(track, items)[0])],
+        category=CATEGORIES[int(shown.item_categories(track, items)[0])],
         start_ps=place.start_ps,
         dur_ps=place.dur_ps,
-        busy_ps=shown.index(track).busy_of_item(item),
+        busy_ps=shown.lane_index(track).busy_of_item(item),
         source=origin.source,
         links=Links(
             op=origin.op,
@@ -193,7 +192,7 @@ def details(
         same_name=same_name(shown, code, track=track, item=item),
         missing=(
             *(why.for_field(field) for field, why in absent.items()),
-            *(gaps(activity) if isinstance(activity, Activity) else ()),
+            *(missing_of_activity(activity) if isinstance(activity, Activity) else ()),
         ),
         **(looked_up | dict.fromkeys(absent)),
     )
@@ -222,7 +221,7 @@ def _looked_up(
             "launched_count": 0,
         }
     event = item
-    nested = family(profile, host, shown, track=track, event=event)
+    nested = span_family(profile, host, shown, track=track, event=event)
     return {
         **(
             dict.fromkeys(Family._fields, nested)
@@ -230,10 +229,10 @@ def _looked_up(
             else nested._asdict()
         ),
         "step": _step_of_event(profile, host, shown, event),
-        "arguments": _arguments(profile, host, shown, event),
+        "arguments": _event_arguments(profile, host, shown, event),
         "arguments_of": None,
-        "activity": activity_of(profile, host, event),
-        **_partners(profile, host, shown, event),
+        "activity": shown_activity(profile, host, event),
+        **_flow_partners(profile, host, shown, event),
     }
 
 
@@ -249,14 +248,14 @@ def _arguments_of_derived(
     stats = shown.timeline.launch_stats.filter(pl.col("slice") == item)
     if len(stats):
         return launch_values(stats).row(0, named=True), None
-    event = int(shown.events_of(track, np.array([item]))[0])
+    event = int(shown.first_events(track, np.array([item]))[0])
     of = int(shown.track_of_events(np.array([event]))[0])
     if event < 0 or of < 0:
         return {}, None
-    return _arguments(profile, host, shown, event), shown.place(of, event)
+    return _event_arguments(profile, host, shown, event), shown.place_of_item(of, event)
 
 
-def _arguments(
+def _event_arguments(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> dict[str, Argument] | Unavailable:
     stats = profile.table(host, "stats")
@@ -266,7 +265,9 @@ def _arguments(
     track = int(shown.track_of_events(np.array([event]))[0])
     section = shown.timeline.tracks["section"][track]
     on_host = np.array([shown.timeline.sections["kind"][section] != "device"])
-    found = argument_source(profile, host).of_events(event, type_, on_host, ())
+    found = argument_source(profile, host).arguments_of_events(
+        event, type_, on_host, ()
+    )
     values: dict[str, Argument] = {}
     # The values of one event, not of the table.
     for key, kind, value in zip(
@@ -283,10 +284,9 @@ def _arguments(
     return values
 
 
-def _partners(
+def _flow_partners(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> dict[str, Any]:
-    """Return both ends of the arrows at an event."""
     matched = profile.derived(host, correlation)
     if isinstance(matched, Unavailable):
         return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)
@@ -295,17 +295,18 @@ def _partners(
     is_device = at < len(flows.device_event) and flows.device_event[at] == event
     launched = np.flatnonzero(flows.launch_event == event)
     shown_here = launched[:MOST_PARTNERS]
-    by = _partner(shown, flows.launch_event, at) if is_device else None
+    by = _flow_partner(shown, flows.launch_event, at) if is_device else None
     return {
         "launched_by": by,
         "launched": tuple(
-            _partner(shown, flows.device_event, flow) for flow in shown_here.tolist()
+            _flow_partner(shown, flows.device_event, flow)
+            for flow in shown_here.tolist()
         ),
         "launched_count": len(launched),
     }
 
 
-def _partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
+def _flow_partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
     item = np.array([end[flow]], np.int64)
     track = int(shown.track_of_events(item)[0])
     name = shown.events["type"][int(item[0])]
@@ -324,7 +325,7 @@ def _step_of_row(profile: ProfileData, host: str, row: int) -> int | Unavailable
     found = profile.derived(host, steps)
     if isinstance(found, Unavailable):
         return found
-    return _number(found, row) if row >= 0 else None
+    return int(found.rows["step"][row]) if row >= 0 else None
 
 
 def _step_of_event(
@@ -340,7 +341,7 @@ def _step_of_event(
         if isinstance(of_activity, Unavailable):
             return of_activity
         row = int(of_activity[activity])
-        return _number(found, row) if row >= 0 else None
+        return int(found.rows["step"][row]) if row >= 0 else None
     starts = ints(found.rows, "start_ps")
     start = shown.events["start_ps"][event]
     row = int(np.searchsorted(starts, start, side="right")) - 1
@@ -349,9 +350,4 @@ def _step_of_event(
     end = found.rows["end_ps"][row]
     if end is None and row + 1 == len(starts):
         end = found.last_end_ps
-    return _number(found, row) if end is None or start < end else None
-
-
-def _number(steps: Steps, row: int) -> int:
-    number: int = steps.rows["step"][row]
-    return number
+    return int(found.rows["step"][row]) if end is None or start < end else None

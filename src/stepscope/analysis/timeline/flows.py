@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline
+from stepscope.analysis.timeline.spans import FARTHEST_PS, host_timeline, typed_frame
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.device.correlation import correlation
 from stepscope.unavailable import Unavailable
@@ -16,7 +16,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 #: Arrows that are drawn at once; more would hide the timeline.
@@ -92,61 +91,36 @@ def flows(
         (began >= begin_ps) & (began < end_ps)
     )
     if of is not None:
-        inside &= _has_end_at(shown, launch, device, *of)
+        track, item = of
+        shown.place_of_item(track, item)
+        # Arrows lead between recorded events.
+        inside &= (launch == item) | (device == item)
+        inside &= shown.timeline.line(track) is None
     seen = np.flatnonzero(inside)
     count = len(seen)
     if count > MOST_FLOWS:
         wait = began[seen] - called[seen]
         longest = np.argpartition(wait, count - MOST_FLOWS)[count - MOST_FLOWS :]
         seen = np.sort(seen[longest])
+    timeline = shown.timeline
+    launches = timeline.flows.launch_event[seen].astype(np.int64)
+    activities = timeline.flows.device_event[seen].astype(np.int64)
+    columns: dict[str, NDArray[np.integer]] = {
+        "launch_track": shown.track_of_events(launches),
+        "launch_row": timeline.row[launches],
+        "launch_item": launches,
+        "launch_end_ps": called[seen],
+        "device_track": shown.track_of_events(activities),
+        "device_row": timeline.row[activities],
+        "device_item": activities,
+        "device_start_ps": began[seen],
+        "correlation": timeline.flows.correlation[seen],
+    }
     return TrackFlows(
         host=host,
         begin_ps=begin_ps,
         end_ps=end_ps,
         count=count,
         left_out=count - len(seen),
-        flows=_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
-    )
-
-
-def _has_end_at(
-    shown: HostTimeline,
-    launch: NDArray[np.int32],
-    device: NDArray[np.int32],
-    track: int,
-    item: int,
-) -> NDArray[np.bool_]:
-    shown.place(track, item)
-    if shown.timeline.line(track) is not None:
-        # Arrows lead between recorded events.
-        return np.zeros(len(launch), np.bool_)
-    return np.equal(launch, item) | np.equal(device, item)
-
-
-def _frame(
-    shown: HostTimeline,
-    seen: NDArray[np.intp],
-    *,
-    called_ps: NDArray[np.int64],
-    began_ps: NDArray[np.int64],
-) -> pl.DataFrame:
-    timeline = shown.timeline
-    launch = timeline.flows.launch_event[seen].astype(np.int64)
-    device = timeline.flows.device_event[seen].astype(np.int64)
-    columns: dict[str, NDArray[np.integer]] = {
-        "launch_track": shown.track_of_events(launch),
-        "launch_row": timeline.row[launch],
-        "launch_item": launch,
-        "launch_end_ps": called_ps,
-        "device_track": shown.track_of_events(device),
-        "device_row": timeline.row[device],
-        "device_item": device,
-        "device_start_ps": began_ps,
-        "correlation": timeline.flows.correlation[seen],
-    }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in FLOW_COLUMNS.items()
-        ]
+        flows=typed_frame(columns, FLOW_COLUMNS),
     )

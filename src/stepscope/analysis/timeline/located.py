@@ -60,19 +60,19 @@ def spot_of(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return nowhere
-    candidates = _candidates(shown, device, track)
-    found = _best(shown, candidates, (start_ps, end_ps), names, must_match=False)
+    candidates = _candidate_tracks(shown, device, track)
+    found = _best_span(shown, candidates, (start_ps, end_ps), names, must_match=False)
     if found is None and names:
         # Of an idle device: what the host did meanwhile.
-        threads = _candidates(shown, None, None)
-        found = _best(shown, threads, (start_ps, end_ps), names, must_match=True)
+        threads = _candidate_tracks(shown, None, None)
+        found = _best_span(shown, threads, (start_ps, end_ps), names, must_match=True)
     if found is None:
         only = candidates[0] if len(candidates) == 1 else None
         return msgspec.structs.replace(nowhere, track=only)
     return msgspec.structs.replace(nowhere, track=found[0], item=found[1])
 
 
-def _candidates(
+def _candidate_tracks(
     shown: HostTimeline, device: int | None, track: str | None
 ) -> Sequence[int]:
     """Return the recorded tracks of a name; without one all of the device or host."""
@@ -100,7 +100,7 @@ def _candidates(
     ]
 
 
-def _best(
+def _best_span(
     shown: HostTimeline,
     tracks: Sequence[int],
     window: tuple[int, int],
@@ -112,7 +112,7 @@ def _best(
     begin, end = window
     best: tuple[bool, int, int, int] | None = None
     for track in tracks:
-        index = shown.index(track)
+        index = shown.lane_index(track)
         slices = index.slices(
             range(len(index.edges) - 1),
             begin_ps=begin,
@@ -124,7 +124,7 @@ def _best(
         shared = np.minimum(start + dur, end) - np.maximum(start, begin)
         named = np.zeros(len(at), np.bool_)
         if names:
-            texts = shown.names(shown.name_codes(track, slices.item))
+            texts = shown.displayed_names(shown.name_codes(track, slices.item))
             named = texts.is_in(list(names)).fill_null(value=False).to_numpy()
         fits = (shared > 0) & (named | (not must_match))
         for place in np.flatnonzero(fits)[np.lexsort((-shared[fits], ~named[fits]))][

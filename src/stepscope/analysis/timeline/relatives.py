@@ -93,7 +93,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 KERNELS: Final = ("kernel", "collective")
 
 
-def gaps(activity: Activity) -> tuple[Missing, ...]:
+def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null for want of data, and why."""
     found: list[Missing] = []
     if activity.op is None:
@@ -126,7 +126,7 @@ def row_of_activity(profile: ProfileData, host: str, event: int) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
+def shown_activity(profile: ProfileData, host: str, event: int) -> Activity | None:
     """Return the activity that a row of events shows; None of what is no activity."""
     table = profile.table(host, "device_activity")
     row = row_of_activity(profile, host, event)
@@ -134,19 +134,33 @@ def activity_of(profile: ProfileData, host: str, event: int) -> Activity | None:
         return None
     given = table.row(row, named=True)
     size, dur_ps = given["bytes"], given["dur_ps"]
+    geometries = profile.table(host, "geometries")
+    if given["geometry"] is None or isinstance(geometries, Unavailable):
+        launch = None
+    else:
+        shape = geometries.row(given["geometry"], named=True)
+        grid, block = (
+            tuple(shape[f"{what}_{axis}"] for axis in "xyz")
+            for what in ("grid", "block")
+        )
+        launch = Launch(
+            grid=None if None in grid else grid,
+            block=None if None in block else block,
+            **{name: shape[name] for name in _SHAPED},
+        )
     return Activity(
         kind=given["kind"],
         device=given["device"],
         stream=given["stream"],
         bytes=size,
         bytes_per_s=None if size is None or not dur_ps else size * PS_PER_S / dur_ps,
-        launch=_launch(profile, host, given["geometry"]),
-        **_op(profile, host, row),
+        launch=launch,
+        **_activity_op(profile, host, row),
     )
 
 
 # Fields of `Activity` by name: their types differ.
-def _op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
+def _activity_op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
     ops = profile.derived(host, activity_ops)
     if isinstance(ops, Unavailable):
         return {"op": None, "op_type": None, "op_evidence": "none"}
@@ -158,21 +172,6 @@ def _op(profile: ProfileData, host: str, row: int) -> dict[str, Any]:
         "op_type": of_row["type"] if known else None,
         "op_evidence": evidence.name.lower(),
     }
-
-
-def _launch(profile: ProfileData, host: str, geometry: int | None) -> Launch | None:
-    table = profile.table(host, "geometries")
-    if geometry is None or isinstance(table, Unavailable):
-        return None
-    shape = table.row(geometry, named=True)
-    grid, block = (
-        tuple(shape[f"{what}_{axis}"] for axis in "xyz") for what in ("grid", "block")
-    )
-    return Launch(
-        grid=None if None in grid else grid,
-        block=None if None in block else block,
-        **{name: shape[name] for name in _SHAPED},
-    )
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,46 +200,38 @@ class Origin(NamedTuple):
     source: str | None
 
 
-def origin_of(profile: ProfileData, host: str, event: int) -> Origin:
+def event_origin(profile: ProfileData, host: str, event: int) -> Origin:
     """Return op and source of an event: of device work, a host op or a function."""
     row = row_of_activity(profile, host, event)
     if row is not None:
-        return _of_activity(profile, host, row)
+        device_ops = profile.derived(host, activity_ops)
+        if isinstance(device_ops, Unavailable):
+            return Origin(None, None)
+        described = device_ops.ops.row(int(device_ops.op[row]), named=True)
+        evidence = OpEvidence(described["evidence"])
+        named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
+        return Origin(described["name"] if named else None, _op_source(described))
     ops = profile.derived(host, host_op_events)
     if not isinstance(ops, Unavailable):
         at = int(np.searchsorted(ops.event, event))
         if at < len(ops.event) and ops.event[at] == event:
             known = ops.ops.row(int(ops.op[at]), named=True)
-            return Origin(known["name"], _source(known))
-    return Origin(None, _of_function(profile, host, event))
-
-
-def _of_activity(profile: ProfileData, host: str, row: int) -> Origin:
-    ops = profile.derived(host, activity_ops)
-    if isinstance(ops, Unavailable):
-        return Origin(None, None)
-    known = ops.ops.row(int(ops.op[row]), named=True)
-    evidence = OpEvidence(known["evidence"])
-    named = evidence not in (OpEvidence.COPY, OpEvidence.NONE)
-    return Origin(known["name"] if named else None, _source(known))
-
-
-def _of_function(profile: ProfileData, host: str, event: int) -> str | None:
+            return Origin(known["name"], _op_source(known))
     frames = profile.derived(host, function_frames)
     if isinstance(frames, Unavailable):
-        return None
-    at = np.flatnonzero(frames.event == event)
-    if not len(at):
-        return None
-    name = frames.names[int(frames.type[at[0]])]
-    return _place(name.file, name.line)
+        return Origin(None, None)
+    known_frames = np.flatnonzero(frames.event == event)
+    if not len(known_frames):
+        return Origin(None, None)
+    name = frames.names[int(frames.type[known_frames[0]])]
+    return Origin(None, _source_place(name.file, name.line))
 
 
-def _source(op: dict[str, Any]) -> str | None:
-    return _place(op["source_file"], op["source_line"])
+def _op_source(op: dict[str, Any]) -> str | None:
+    return _source_place(op["source_file"], op["source_line"])
 
 
-def _place(file: str | None, line: int | None) -> str | None:
+def _source_place(file: str | None, line: int | None) -> str | None:
     if file is None or line is None:
         return file
     return f"{file}:{line}"
@@ -285,12 +276,12 @@ class Family(NamedTuple):
 
 def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameName:
     """Compare a span with all spans of its name."""
-    tracks, items, start_ps, dur_ps = _equals(shown, code, track)
+    tracks, items, start_ps, dur_ps = _spans_of_name(shown, code, track)
     here = int(np.flatnonzero((items == item) & (tracks == track))[0])
     order = np.lexsort((items, start_ps))
     at = int(np.flatnonzero(order == here)[0])
     around = [
-        shown.place(int(tracks[order[place]]), int(items[order[place]]))
+        shown.place_of_item(int(tracks[order[place]]), int(items[order[place]]))
         if 0 <= place < len(order)
         else None
         for place in (at - 1, at + 1)
@@ -304,7 +295,7 @@ def same_name(shown: HostTimeline, code: int, *, track: int, item: int) -> SameN
     )
 
 
-def family(
+def span_family(
     profile: ProfileData, host: str, shown: HostTimeline, *, track: int, event: int
 ) -> Family | Unavailable:
     """Return what a recorded span nests with."""
@@ -316,15 +307,16 @@ def family(
     inside = np.flatnonzero(nesting.parent[begin:end] == event) + begin
     return Family(
         self_ps=int(nesting.self_ps[event]),
-        parent=None if parent < 0 else shown.place(track, parent),
+        parent=None if parent < 0 else shown.place_of_item(track, parent),
         children=tuple(
-            shown.place(track, child) for child in inside[:MOST_CHILDREN].tolist()
+            shown.place_of_item(track, child)
+            for child in inside[:MOST_CHILDREN].tolist()
         ),
         children_count=len(inside),
     )
 
 
-def _equals(
+def _spans_of_name(
     shown: HostTimeline, code: int, track: int
 ) -> tuple[NDArray[np.int64], ...]:
     """Return track, item, start and duration of every span of a name."""

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.patterns import check_pattern, holding
+from stepscope.analysis.results.patterns import check_pattern, match_name_parts
 from stepscope.analysis.timeline.spans import FARTHEST_PS, Place, host_timeline
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
@@ -76,7 +76,7 @@ def search(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
         return shown
     wanted = _wanted_names(shown, text)
     by_track, by_name = [], np.zeros(len(wanted), np.int64)
-    for spans in _tracks(shown):
+    for spans in _track_spans(shown):
         chosen = wanted[spans.name]
         count = int(np.count_nonzero(chosen))
         if count:
@@ -131,19 +131,19 @@ def find(
     wanted = _wanted_names(shown, text)
     forward = direction is Direction.NEXT
     if after is not None:
-        found_before = shown.place(*after)
+        found_before = shown.place_of_item(*after)
         from_ps = found_before.start_ps if from_ps is None else from_ps
     elif from_ps is None:
         from_ps = -FARTHEST_PS if forward else FARTHEST_PS
     best: tuple[int, int, int] | None = None
-    for spans in _tracks(shown):
-        at = _nearest(spans, wanted, from_ps=from_ps, after=after, forward=forward)
+    for spans in _track_spans(shown):
+        at = _nearest_span(spans, wanted, from_ps=from_ps, after=after, forward=forward)
         if at is None:
             continue
         key = (int(spans.start_ps[at]), spans.track, spans.first + at)
         if best is None or (key < best if forward else key > best):
             best = key
-    return None if best is None else shown.place(best[1], best[2])
+    return None if best is None else shown.place_of_item(best[1], best[2])
 
 
 class _Spans(NamedTuple):
@@ -156,7 +156,7 @@ class _Spans(NamedTuple):
     name: NDArray[np.int32]
 
 
-def _tracks(shown: HostTimeline) -> Iterator[_Spans]:
+def _track_spans(shown: HostTimeline) -> Iterator[_Spans]:
     type_ = handles(shown.events, "type")
     for track, index in enumerate(shown.lanes):
         first, line = index.first_item, shown.timeline.line(track)
@@ -181,14 +181,14 @@ def _wanted_names(shown: HostTimeline, text: str) -> NDArray[np.bool_]:
     wanted = np.zeros(len(shown.timeline.names), np.bool_)
     for names in (shown.timeline.names, shown.timeline.full_names):
         if pattern is not None:
-            wanted |= holding(names, pattern)
+            wanted |= match_name_parts(names, pattern)
             continue
         lowered = names.str.to_lowercase().str.contains(text.lower(), literal=True)
         wanted |= lowered.fill_null(value=False).to_numpy()
     return wanted
 
 
-def _nearest(
+def _nearest_span(
     spans: _Spans,
     wanted: NDArray[np.bool_],
     *,
@@ -253,9 +253,9 @@ def longest_of_op(
     """
     found = None
     if side != "Host":
-        found = _longest(profile, hosts, partial(_device_work, op=op))
+        found = _longest_event(profile, hosts, partial(_device_work, op=op))
     if found is None and side != "Device":
-        found = _longest(profile, hosts, partial(_host_calls, op=op))
+        found = _longest_event(profile, hosts, partial(_host_calls, op=op))
     return found
 
 
@@ -263,10 +263,10 @@ def longest_of_kernel(
     profile: ProfileData, hosts: Sequence[str], kernel: SoughtKernel
 ) -> Instance | None:
     """Find the longest execution of a kernel."""
-    return _longest(profile, hosts, partial(_kernels, sought=kernel))
+    return _longest_event(profile, hosts, partial(_kernel_events, sought=kernel))
 
 
-def _longest(
+def _longest_event(
     profile: ProfileData, hosts: Sequence[str], events: Events
 ) -> Instance | None:
     """Return the longest event of all hosts; of equal ones the first."""
@@ -283,7 +283,7 @@ def _longest(
         lasted = ints(shown.events, "dur_ps")[found]
         at = int(np.argmax(lasted))
         if best is None or lasted[at] > best[0]:
-            place = shown.place(int(track[at]), int(found[at]))
+            place = shown.place_of_item(int(track[at]), int(found[at]))
             best = int(lasted[at]), Instance(host=host, place=place)
     return None if best is None else best[1]
 
@@ -293,17 +293,17 @@ def _device_work(profile: ProfileData, host: str, op: str) -> NDArray[np.int32]:
     ops = profile.derived(host, activity_ops)
     if isinstance(activity, Unavailable) or isinstance(ops, Unavailable):
         return _NONE
-    return handles(activity, "event")[_named(ops.ops["name"], op)[ops.op]]
+    return handles(activity, "event")[_is_named(ops.ops["name"], op)[ops.op]]
 
 
 def _host_calls(profile: ProfileData, host: str, op: str) -> NDArray[np.int32]:
     ops = profile.derived(host, host_op_events)
     if isinstance(ops, Unavailable):
         return _NONE
-    return ops.event[_named(ops.ops["name"], op)[ops.op]]
+    return ops.event[_is_named(ops.ops["name"], op)[ops.op]]
 
 
-def _kernels(
+def _kernel_events(
     profile: ProfileData, host: str, sought: SoughtKernel
 ) -> NDArray[np.int32]:
     activity = profile.table(host, "device_activity")
@@ -331,5 +331,5 @@ def _kernels(
     return handles(activity, "event")[is_meant[classes.code]]
 
 
-def _named(names: pl.Series, wanted: str) -> NDArray[np.bool_]:
+def _is_named(names: pl.Series, wanted: str) -> NDArray[np.bool_]:
     return (names == wanted).fill_null(value=False).to_numpy()

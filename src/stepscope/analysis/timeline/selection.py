@@ -8,9 +8,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.timeline.spans import host_timeline
-from stepscope.derive.account.charged import charged_rows
-from stepscope.derive.account.owned_time import account
+from stepscope.analysis.timeline.spans import host_timeline, typed_frame
+from stepscope.derive.account.owned_time import account, charged_rows
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
 from stepscope.derive.host.op_events import host_op_events
@@ -18,7 +17,7 @@ from stepscope.derive.step_time.device_sets import device_sets
 from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.errors import BadUsage
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def chosen_spans(
     type_ = handles(shown.events, "type")
     drawn = shown.timeline.tracks["drawn_rows"].to_list()
     for track in sorted(set(tracks) or range(shown.timeline.tracks.height)):
-        index, line = shown.index(track), shown.timeline.line(track)
+        index, line = shown.lane_index(track), shown.timeline.line(track)
         end = index.start_ps + index.dur_ps
         touched = (index.start_ps < end_ps) & (
             (end > begin_ps) | (index.start_ps >= begin_ps)
@@ -133,7 +132,7 @@ def chosen_spans(
         at = np.flatnonzero(touched)
         items = at + index.first_item
         if not all_rows:
-            seen = shown.rows_of(track, items) < drawn[track]
+            seen = shown.item_rows(track, items) < drawn[track]
             at, items = at[seen], items[seen]
         start, dur = index.start_ps[at], index.dur_ps[at]
         inside = np.minimum(start + dur, end_ps) - np.maximum(start, begin_ps)
@@ -177,7 +176,12 @@ def spans_in_view(
     lengths = [len(items) for _, items, _ in found]
     start = np.concatenate([np.empty(0, np.int64), *(one for _, _, one in found)])
     # Track by track, and by item in each: a stable order by start keeps that.
-    place = _page(start, offset, limit)
+    if not limit or offset >= len(start):
+        place = np.empty(0, np.int64)
+    else:
+        last = min(offset + limit, len(start)) - 1
+        early = np.flatnonzero(start <= np.partition(start, last)[last])
+        place = early[np.argsort(start[early], kind="stable")][offset : last + 1]
     first = np.cumsum([0, *lengths])
     part = np.searchsorted(first, place, side="right") - 1
     items = np.empty(len(place), np.int64)
@@ -191,49 +195,34 @@ def spans_in_view(
         end_ps=end_ps,
         total=len(start),
         offset=offset,
-        events=_listed(shown, numbers[part], items),
+        events=_span_columns(shown, numbers[part], items),
     )
 
 
-def _page(start_ps: NDArray[np.int64], offset: int, limit: int) -> NDArray[np.int64]:
-    """Return the places of a page of the spans by start, equal ones as they come."""
-    if not limit or offset >= len(start_ps):
-        return np.empty(0, np.int64)
-    last = min(offset + limit, len(start_ps)) - 1
-    early = np.flatnonzero(start_ps <= np.partition(start_ps, last)[last])
-    return early[np.argsort(start_ps[early], kind="stable")][offset : last + 1]
-
-
-def _listed(
+def _span_columns(
     shown: HostTimeline, track: NDArray[np.int64], items: NDArray[np.int64]
 ) -> pl.DataFrame:
-    """Return the columns of some spans, in their order."""
     row, code = np.empty((2, len(items)), np.int32)
     start, dur = np.empty((2, len(items)), np.int64)
     category = np.empty(len(items), np.uint8)
     for one in np.unique(track).tolist():
-        mine, index = track == one, shown.index(one)
+        mine, index = track == one, shown.lane_index(one)
         wanted = items[mine]
         at = wanted - index.first_item
-        row[mine] = shown.rows_of(one, wanted)
+        row[mine] = shown.item_rows(one, wanted)
         start[mine], dur[mine] = index.start_ps[at], index.dur_ps[at]
         code[mine] = shown.name_codes(one, wanted)
-        category[mine] = shown.categories(one, wanted)
+        category[mine] = shown.item_categories(one, wanted)
     columns: dict[str, NDArray[np.integer] | pl.Series] = {
         "track": track,
         "item": items,
         "row": row,
-        "name": shown.names(code),
+        "name": shown.displayed_names(code),
         "start_ps": start,
         "dur_ps": dur,
         "category": category,
     }
-    return pl.DataFrame(
-        [
-            pl.Series(name, columns[name]).cast(dtype)
-            for name, dtype in EVENT_COLUMNS.items()
-        ]
-    )
+    return typed_frame(columns, EVENT_COLUMNS)
 
 
 class WindowTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,10 +286,15 @@ def window_totals(
     # Track by track: all spans of a large run together would take much memory.
     for one in chosen_spans(shown, begin_ps=begin_ps, end_ps=end_ps, tracks=tracks):
         spans += len(one.items)
-        names.append(_sums(one.name, one.inside_ps, shown.timeline.names))
+        names.append(_sum_by_code(one.name, one.inside_ps, shown.timeline.names))
         if shown.timeline.line(one.track) is None:
             inside[one.items] = one.inside_ps
-    owned = _owners(profile, host, begin_ps, end_ps, devices=_devices(shown, tracks))
+    sections = shown.timeline.tracks["section"]
+    of_sections = shown.timeline.sections["device"]
+    found = {of_sections[sections[track]] for track in tracks}
+    owned = _owner_totals(
+        profile, host, begin_ps, end_ps, devices=frozenset(found - {None})
+    )
     missing: tuple[Missing, ...] = ()
     if isinstance(owned, Unavailable):
         missing = (owned.for_field("owners"),)
@@ -314,20 +308,13 @@ def window_totals(
         spans=spans,
         ops=_device_ops(profile, host, inside),
         host_ops=_host_ops(profile, host, inside),
-        kernels=_kernels(profile, host, shown, inside),
-        names=_most(names),
+        kernels=_kernel_sums(profile, host, shown, inside),
+        names=_largest_sums(names),
         missing=missing,
     )
 
 
-def _devices(shown: HostTimeline, tracks: Sequence[int]) -> frozenset[int]:
-    sections = shown.timeline.tracks["section"]
-    of_sections = shown.timeline.sections["device"]
-    found = {of_sections[sections[track]] for track in tracks}
-    return frozenset(found - {None})
-
-
-def _owners(
+def _owner_totals(
     profile: ProfileData,
     host: str,
     begin_ps: int,
@@ -379,11 +366,13 @@ def _device_ops(
     activity = profile.table(host, "device_activity")
     ops = profile.derived(host, activity_ops)
     if isinstance(activity, Unavailable) or isinstance(ops, Unavailable):
-        return _most(())
+        return _largest_sums(())
     named = ops.ops.select(
         pl.when(~pl.col("evidence").is_in(_NO_OP)).then("name")
     ).to_series()
-    return _most([_by_code(handles(activity, "event"), ops.op, named, inside)])
+    return _largest_sums(
+        [_sum_events(handles(activity, "event"), ops.op, named, inside)]
+    )
 
 
 def _host_ops(
@@ -391,13 +380,13 @@ def _host_ops(
 ) -> pl.DataFrame:
     on_host = profile.derived(host, host_op_events)
     if isinstance(on_host, Unavailable):
-        return _most(())
+        return _largest_sums(())
     # An op that calls itself again is counted once.
     outer = np.where(on_host.outermost, on_host.event, np.int32(-1))
-    return _most([_by_code(outer, on_host.op, on_host.ops["name"], inside)])
+    return _largest_sums([_sum_events(outer, on_host.op, on_host.ops["name"], inside)])
 
 
-def _kernels(
+def _kernel_sums(
     profile: ProfileData, host: str, shown: HostTimeline, inside: NDArray[np.int64]
 ) -> pl.DataFrame:
     activity = profile.table(host, "device_activity")
@@ -407,10 +396,10 @@ def _kernels(
     is_kernel = np.isin(codes(activity, "kind"), _KERNELS) & (event >= 0)
     event = event[is_kernel]
     type_ = handles(shown.events, "type")[event]
-    return _most([_by_code(event, type_, shown.timeline.names, inside)])
+    return _largest_sums([_sum_events(event, type_, shown.timeline.names, inside)])
 
 
-def _by_code(
+def _sum_events(
     event: NDArray[np.int32],
     code: NDArray[np.int32],
     names: pl.Series,
@@ -419,10 +408,10 @@ def _by_code(
     """Add up the events that are inside by a code that has a name."""
     at = np.flatnonzero((event >= 0) & (code >= 0))
     at = at[inside[event[at]] >= 0]
-    return _sums(code[at], inside[event[at]], names)
+    return _sum_by_code(code[at], inside[event[at]], names)
 
 
-def _sums(
+def _sum_by_code(
     code: NDArray[np.int32], time_ps: NDArray[np.int64], names: pl.Series
 ) -> pl.DataFrame:
     """Add up by code, and name the sums: texts of single spans would be slow."""
@@ -435,7 +424,7 @@ def _sums(
     return found.select(name, "count", "time_ps")
 
 
-def _most(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _largest_sums(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Add up by name, most time first; what is beyond the limit is one row."""
     if not parts:
         return pl.DataFrame(schema=SUMS)

@@ -6,14 +6,14 @@ recorded, a row of the timeline's `slices` where it was derived.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.step_time.event_categories import OTHER, event_categories
+from stepscope.derive.step_time.host_classes import OTHER, event_categories
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
@@ -22,6 +22,8 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from stepscope.derive.profile_data import ProfileData
@@ -32,6 +34,15 @@ if TYPE_CHECKING:
 _LAUNCHES: Final = CATEGORIES.index("kernel_launch")
 #: No time of a trace lies farther from its start.
 FARTHEST_PS: Final = 1 << 62
+
+
+def typed_frame(
+    columns: Mapping[str, NDArray[Any] | pl.Series], types: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Return columns in the order and with the types that are given."""
+    return pl.DataFrame(
+        [pl.Series(name, columns[name]).cast(dtype) for name, dtype in types.items()]
+    )
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +81,7 @@ class HostTimeline(Frozen, frozen=True):
     lanes: tuple[LaneIndex, ...]
     category: NDArray[np.uint8]
 
-    def index(self, track: int) -> LaneIndex:
+    def lane_index(self, track: int) -> LaneIndex:
         """Return the spans of a track by its rows, the top one first.
 
         Raises:
@@ -81,7 +92,7 @@ class HostTimeline(Frozen, frozen=True):
             raise BadUsage(f"there is no track {track}; the timeline has {count}")
         return self.lanes[track]
 
-    def rows_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
+    def item_rows(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the row inside the track of each item; -1 where it is not on it."""
         begin, end = self.timeline.tracks.select("begin", "end").row(track)
         inside = (items >= begin) & (items < end)
@@ -91,7 +102,7 @@ class HostTimeline(Frozen, frozen=True):
         found[inside] = row[items[inside] - begin]
         return found
 
-    def events_of(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first_events(self, track: int, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of events with which each item begins; -1 for none."""
         line = self.timeline.line(track)
         if line is None:
@@ -106,7 +117,7 @@ class HostTimeline(Frozen, frozen=True):
             return handles(self.events, "type")[items]
         return line.spans.name[items - self.lanes[track].first_item]
 
-    def names(self, code: NDArray[np.int32]) -> pl.Series:
+    def displayed_names(self, code: NDArray[np.int32]) -> pl.Series:
         """Return the displayed name of each code."""
         # Gathering among the few that occur is cheaper than among all.
         used, at = np.unique(code, return_inverse=True)
@@ -127,15 +138,15 @@ class HostTimeline(Frozen, frozen=True):
         names = texts.unique(maintain_order=True)
         return texts.cast(pl.Enum(names)).gather(place[code])
 
-    def place(self, track: int, item: int) -> Place:
+    def place_of_item(self, track: int, item: int) -> Place:
         """Return an item of a track with its name and its time.
 
         Raises:
             BadUsage: There is no such track, or no such item on it.
         """
         items = np.array([item], np.int64)
-        index = self.index(track)
-        row = int(self.rows_of(track, items)[0])
+        index = self.lane_index(track)
+        row = int(self.item_rows(track, items)[0])
         if row < 0:
             raise BadUsage(f"track {track} has no item {item}")
         at = item - index.first_item
@@ -143,16 +154,18 @@ class HostTimeline(Frozen, frozen=True):
             track=track,
             item=item,
             row=row,
-            name=self.names(self.name_codes(track, items))[0],
+            name=self.displayed_names(self.name_codes(track, items))[0],
             start_ps=int(index.start_ps[at]),
             dur_ps=int(index.dur_ps[at]),
         )
 
-    def categories(self, track: int, items: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def item_categories(
+        self, track: int, items: NDArray[np.int64]
+    ) -> NDArray[np.uint8]:
         """Return the place in `CATEGORIES` of each item."""
         if self.timeline.tracks["view"][track] == "launch_stats":
             return np.full(len(items), _LAUNCHES, np.uint8)
-        event = self.events_of(track, items)
+        event = self.first_events(track, items)
         found = np.full(len(items), OTHER, np.uint8)
         known = event >= 0
         found[known] = self.category[event[known]]

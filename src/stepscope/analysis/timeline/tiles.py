@@ -109,7 +109,7 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = CATEGORIES
 
 
-def tile(
+def track_tile(
     profile: ProfileData,
     host: str,
     *,
@@ -130,7 +130,7 @@ def tile(
         BadUsage: There is no such track, level or tile.
     """
     begin, end = tile_window(level, index)
-    return window(
+    return track_window(
         profile,
         host,
         track=track,
@@ -169,12 +169,12 @@ def tiles(
 
     Args:
         tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
-        level: As for `tile`.
-        index: As for `tile`.
-        rows: As for `tile`.
+        level: As for `track_tile`.
+        index: As for `track_tile`.
+        rows: As for `track_tile`.
 
     Raises:
-        BadUsage: As for `tile`; or there is no track, or too many.
+        BadUsage: As for `track_tile`; or there is no track, or too many.
     """
     if not 0 < len(tracks) <= MOST_TRACKS:
         raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")
@@ -182,15 +182,17 @@ def tiles(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    drawn = _drawn(shown, rows)
-    found = [_sliced(shown, one, (begin, end), 1 << level, drawn) for one in tracks]
+    drawn = _drawn_rows(shown, rows)
+    found = [
+        _lane_slices(shown, one, (begin, end), 1 << level, drawn) for one in tracks
+    ]
     lengths = [len(one.item) for one in found]
     slices = LaneSlices(*map(np.concatenate, zip(*found, strict=True)))
     code, category = (
         np.concatenate(
             [values(track, one.item) for track, one in zip(tracks, found, strict=True)]
         )
-        for values in (shown.name_codes, shown.categories)
+        for values in (shown.name_codes, shown.item_categories)
     )
     return Tiles(
         host=host,
@@ -201,13 +203,13 @@ def tiles(
         slices=pl.DataFrame(
             [
                 pl.Series("track", np.repeat(tracks, lengths)).cast(pl.Int32()),
-                *_columns(slices, shown.coded_names(code), category),
+                *_slice_columns(slices, shown.coded_names(code), category),
             ]
         ),
     )
 
 
-def window(
+def track_window(
     profile: ProfileData,
     host: str,
     *,
@@ -229,8 +231,10 @@ def window(
         raise BadUsage(f"a bucket of {bucket_ps} ps is not one of 0 to 2^62 - 1")
     begin = max(-FARTHEST_PS, min(FARTHEST_PS, begin_ps))
     end = max(begin, min(FARTHEST_PS, end_ps))
-    slices = _sliced(shown, track, (begin, end), bucket_ps, _drawn(shown, rows))
-    return _answer(
+    slices = _lane_slices(
+        shown, track, (begin, end), bucket_ps, _drawn_rows(shown, rows)
+    )
+    return _track_slices(
         shown, slices, host=host, track=track, window=(begin, end), bucket_ps=bucket_ps
     )
 
@@ -251,7 +255,7 @@ def unfold(
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
         return shown
-    index = shown.index(track)
+    index = shown.lane_index(track)
     edges = index.edges
     row = int(np.searchsorted(edges, first, side="right")) - 1
     if count < 1 or not 0 <= row < len(edges) - 1 or first + count > edges[row + 1]:
@@ -263,10 +267,12 @@ def unfold(
     slices = LaneSlices(one * row, position, one, item, start, start + dur, dur)
     slices = slices._replace(busy_ps=index.busy_of(slices))
     window = int(start[0]), int(slices.end_ps[-1])
-    return _answer(shown, slices, host=host, track=track, window=window, bucket_ps=0)
+    return _track_slices(
+        shown, slices, host=host, track=track, window=window, bucket_ps=0
+    )
 
 
-def _answer(
+def _track_slices(
     shown: HostTimeline,
     slices: LaneSlices,
     *,
@@ -275,19 +281,19 @@ def _answer(
     window: tuple[int, int],
     bucket_ps: int,
 ) -> TrackSlices:
-    names = shown.names(shown.name_codes(track, slices.item))
-    category = shown.categories(track, slices.item)
+    names = shown.displayed_names(shown.name_codes(track, slices.item))
+    category = shown.item_categories(track, slices.item)
     return TrackSlices(
         host=host,
         track=track,
         begin_ps=window[0],
         end_ps=window[1],
         bucket_ps=bucket_ps,
-        slices=pl.DataFrame(_columns(slices, names, category)),
+        slices=pl.DataFrame(_slice_columns(slices, names, category)),
     )
 
 
-def _sliced(
+def _lane_slices(
     shown: HostTimeline,
     track: int,
     window: tuple[int, int],
@@ -295,7 +301,7 @@ def _sliced(
     drawn: Sequence[int] | None,
 ) -> LaneSlices:
     """Return the slices of a track; of its drawn rows alone where these are given."""
-    index = shown.index(track)
+    index = shown.lane_index(track)
     lanes = range(len(index.edges) - 1)
     if drawn is not None:
         lanes = lanes[: drawn[track]]
@@ -304,7 +310,7 @@ def _sliced(
     )
 
 
-def _drawn(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
+def _drawn_rows(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
     """Return the drawn rows of each track; None where all rows are wanted."""
     if rows is Rows.ALL:
         return None
@@ -312,7 +318,7 @@ def _drawn(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
     return drawn
 
 
-def _columns(
+def _slice_columns(
     slices: LaneSlices, names: pl.Series, category: NDArray[np.uint8]
 ) -> list[pl.Series]:
     """Return the columns `SLICE_COLUMNS`; names keep their type."""

@@ -13,7 +13,7 @@ from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ArgumentSource(Frozen, frozen=True):
     left_out: NDArray[np.bool_]
     of_devices: int
 
-    def of_events(
+    def arguments_of_events(
         self,
         begin: int,
         types: NDArray[np.int32],
@@ -116,16 +116,24 @@ class ArgumentSource(Frozen, frozen=True):
         end = begin + len(types)
         parts = []
         if self.type_stats is not None:
-            parts.append(_of_types(self.type_stats, types))
+            parts.append(_rows_of_types(self.type_stats, types))
         if self.stats is not None:
             first, last = np.searchsorted(
                 self.owner, np.array((begin, end), self.owner.dtype)
             )
-            parts.append(_own(self.stats, int(first), int(last), begin))
-        rows = _joined(parts)
+            parts.append(_rows_of_events(self.stats, int(first), int(last), begin))
+        if not parts:
+            narrow = np.empty(0, np.int32)
+            rows = StatRows(
+                narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
+            )
+        else:
+            rows = StatRows(
+                *(np.concatenate(each) for each in zip(*parts, strict=True))
+            )
         left_out = self.left_out[rows.key]
         left_out |= (rows.key == self.of_devices) & on_host[rows.owner]
-        return gathered(self.trace, rows.only(~left_out), told)
+        return gather_arguments(self.trace, rows.only(~left_out), told)
 
 
 def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
@@ -140,7 +148,7 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
             left_out[handle] = True
     shared = None
     if not isinstance(type_stats, Unavailable) and len(type_stats):
-        shared = _own(type_stats, 0, len(type_stats), 0)
+        shared = _rows_of_events(type_stats, 0, len(type_stats), 0)
     own = None if isinstance(stats, Unavailable) or not len(stats) else stats
     return ArgumentSource(
         trace=trace,
@@ -152,7 +160,7 @@ def argument_source(profile: ProfileData, host: str) -> ArgumentSource:
     )
 
 
-def gathered(
+def gather_arguments(
     trace: TraceData, rows: StatRows | None, told: Sequence[Told]
 ) -> Arguments:
     """Bring values into one order: by span, the group first, then as they came.
@@ -165,12 +173,12 @@ def gathered(
     """
     texts: list[str] = []
     frames = [
-        *(_told(each, number, texts) for number, each in enumerate(told)),
-        *([] if rows is None else [_recorded(trace, rows, texts)]),
+        *(_derived_frame(each, number, texts) for number, each in enumerate(told)),
+        *([] if rows is None else [_recorded_frame(trace, rows, texts)]),
     ]
     names = [each.name for each in told]
     if not frames:
-        return _arguments(pl.DataFrame(schema=_FRAME), [], texts)
+        return _as_arguments(pl.DataFrame(schema=_FRAME), [], texts)
     # Derived values come first, so that a recorded value of the name replaces them.
     used = frames[-1]["key"].unique().to_list() if rows is not None else []
     recorded = {trace.strings[handle]: handle for handle in used}
@@ -201,7 +209,7 @@ def gathered(
     numbered = arranged.with_columns(
         pl.col("key").replace_strict(place, return_dtype=pl.Int32)
     )
-    return _arguments(numbered, words, texts)
+    return _as_arguments(numbered, words, texts)
 
 
 #: Values on their way; keys are handles of strings, or -1, -2, … for derived values.
@@ -214,7 +222,7 @@ _FRAME: Final[dict[str, pl.DataType]] = {
 }
 
 
-def _arguments(
+def _as_arguments(
     frame: pl.DataFrame, keys: Sequence[str], texts: Sequence[str]
 ) -> Arguments:
     kind: NDArray[np.uint8] = frame["kind"].to_numpy()
@@ -228,7 +236,7 @@ def _arguments(
     )
 
 
-def _recorded(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.DataFrame:
+def _recorded_frame(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.DataFrame:
     kind = np.full(len(rows.kind), 255, np.uint8)
     for stat, code in _KIND_OF_STAT.items():
         kind[rows.kind == stat] = code
@@ -259,7 +267,7 @@ def _recorded(trace: TraceData, rows: StatRows, texts: list[str]) -> pl.DataFram
     )
 
 
-def _told(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
+def _derived_frame(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
     count = len(each.span)
     if isinstance(each.values, np.ndarray):
         real = each.values.dtype == np.float64
@@ -284,7 +292,7 @@ def _told(each: Told, number: int, texts: list[str]) -> pl.DataFrame:
     )
 
 
-def _own(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
+def _rows_of_events(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
     part = frame.slice(first, last - first)
     owner = handles(part, part.columns[0])
     kind: NDArray[np.uint8] = part["kind"].to_numpy()
@@ -297,8 +305,7 @@ def _own(frame: pl.DataFrame, first: int, last: int, begin: int) -> StatRows:
     )
 
 
-def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
-    """Return by event the values that its type holds."""
+def _rows_of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
     distinct = dense(types)
     of_type = types[distinct.first]
     begin = np.searchsorted(shared.owner, of_type, side="left")
@@ -315,12 +322,3 @@ def _of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
         shared.value[at],
         shared.length[at],
     )
-
-
-def _joined(parts: Sequence[StatRows]) -> StatRows:
-    if not parts:
-        narrow = np.empty(0, np.int32)
-        return StatRows(
-            narrow, narrow, np.empty(0, np.uint8), np.empty(0, np.int64), narrow
-        )
-    return StatRows(*(np.concatenate(each) for each in zip(*parts, strict=True)))

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.trace_viewer.arguments import Told, argument_source, gathered
+from stepscope.analysis.trace_viewer.arguments import (
+    Told,
+    argument_source,
+    gather_arguments,
+)
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.attribution import OpEvidence, activity_ops
-from stepscope.derive.step_time.event_categories import event_categories
+from stepscope.derive.step_time.host_classes import event_categories
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.derive.steps.assignment import activity_steps
 from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.step_lines import launch_values, step_names
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -112,7 +116,7 @@ def all_spans(
         host = _Host(profile, trace, first_flow=flows, window=window)
         flows += len(trace.timeline.flows.device_event)
         yield HostSpans(
-            trace.timeline.names, tuple(CATEGORIES), host.pieces(piece_spans)
+            trace.timeline.names, tuple(CATEGORIES), host.span_pieces(piece_spans)
         )
 
 
@@ -135,7 +139,7 @@ class _Host:
             raise TypeError("a timeline without events")
         self._start_ps, self._dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
         self._window = window
-        self._wanted = _touched(self._start_ps, self._dur_ps, window)
+        self._wanted = _touch_window(self._start_ps, self._dur_ps, window)
         self._type = handles(events, "type")
         self._track = handles(events, "track")
         self._shown = np.full(len(tracks), -1, np.int32)
@@ -149,7 +153,7 @@ class _Host:
         self._category = None if isinstance(category, Unavailable) else category
         found = profile.derived(host, steps)
         self._steps = None if isinstance(found, Unavailable) else found
-        self._activity = _activity(profile, host, self._steps)
+        self._activity = _activity_facts(profile, host, self._steps)
         flows = trace.timeline.flows
         self._first_flow = first_flow
         numbers = np.arange(len(flows.launch_event))
@@ -162,21 +166,21 @@ class _Host:
         self._by_launch = numbers[order]
         self._launch_event = flows.launch_event[self._by_launch]
 
-    def pieces(self, piece_spans: int) -> Iterator[SpanPiece]:
-        for begin, end in self._ranges(piece_spans):
+    def span_pieces(self, piece_spans: int) -> Iterator[SpanPiece]:
+        for begin, end in self._event_ranges(piece_spans):
             for part in _wanted_part(self._wanted, begin, end):
-                yield self._recorded(*part)
+                yield self._recorded_piece(*part)
         slices = self._trace.timeline.slices
-        wanted = _touched(slices.start_ps, slices.dur_ps, self._window)
+        wanted = _touch_window(slices.start_ps, slices.dur_ps, self._window)
         count = len(slices.track)
         for begin in range(0, count, piece_spans):
             end = min(begin + piece_spans, count)
             for part in _wanted_part(wanted, begin, end):
-                piece = self._derived(*part)
+                piece = self._derived_piece(*part)
                 kept = None if wanted is None else wanted[slice(*part)]
                 yield piece._replace(kept=kept)
 
-    def _ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
+    def _event_ranges(self, piece_spans: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of events whose values are not too many."""
         count, owner, begin = len(self._start_ps), self._source.owner, 0
         while begin < count:
@@ -187,12 +191,14 @@ class _Host:
             yield begin, end
             begin = end
 
-    def _recorded(self, begin: int, end: int) -> SpanPiece:
+    def _recorded_piece(self, begin: int, end: int) -> SpanPiece:
         part = slice(begin, end)
         timeline, track = self._trace.timeline, self._track[part]
-        process, thread = self._trace.places(self._shown[track], timeline.row[part])
+        process, thread = self._trace.places_of_spans(
+            self._shown[track], timeline.row[part]
+        )
         types = self._type[part]
-        told = [*self._names(types), *self._of_activity(begin, end)]
+        told = [*self._full_names(types), *self._activity_values(begin, end)]
         first, last = np.searchsorted(self._launch_event, (begin, end))
         at, to = np.searchsorted(self._device_event, (begin, end))
         category = np.full(end - begin, -1, np.int16)
@@ -206,7 +212,7 @@ class _Host:
             types,
             category,
             self._is_counter[track],
-            self._source.of_events(begin, types, self._on_host[track], told),
+            self._source.arguments_of_events(begin, types, self._on_host[track], told),
             (
                 self._launch_event[first:last].astype(np.int64) - begin,
                 self._by_launch[first:last] + self._first_flow,
@@ -218,15 +224,19 @@ class _Host:
             None if self._wanted is None else self._wanted[part],
         )
 
-    def _derived(self, begin: int, end: int) -> SpanPiece:
+    def _derived_piece(self, begin: int, end: int) -> SpanPiece:
         part, slices = slice(begin, end), self._trace.timeline.slices
-        process, thread = self._trace.places(slices.track[part], slices.row[part])
-        told = [*self._names(slices.name[part])]
+        process, thread = self._trace.places_of_spans(
+            slices.track[part], slices.row[part]
+        )
+        told = [*self._full_names(slices.name[part])]
         step = slices.step[part]
         if self._steps is not None:
-            told += _step(self._steps, np.flatnonzero(step >= 0), step[step >= 0])
-            told += self._of_steps(self._steps, begin, end)
-        told += self._of_launches(begin, end)
+            told += _step_labels(
+                self._steps, np.flatnonzero(step >= 0), step[step >= 0]
+            )
+            told += self._step_values(self._steps, begin, end)
+        told += self._launch_values(begin, end)
         count = end - begin
         none = np.empty(0, np.int64)
         return SpanPiece(
@@ -237,12 +247,12 @@ class _Host:
             slices.name[part],
             np.full(count, -1, np.int16),
             np.zeros(count, np.bool_),
-            gathered(self._tables, None, told),
+            gather_arguments(self._tables, None, told),
             (none, none),
             (none, none),
         )
 
-    def _names(self, code: NDArray[np.int32]) -> list[Told]:
+    def _full_names(self, code: NDArray[np.int32]) -> list[Told]:
         """Return full names where a shorter one is shown."""
         full = self._trace.timeline.full_names.gather(code)
         span = np.flatnonzero(full.is_not_null().to_numpy())
@@ -250,7 +260,7 @@ class _Host:
             return []
         return [Told("long_name", span, full.gather(span).to_list())]
 
-    def _of_activity(self, begin: int, end: int) -> list[Told]:
+    def _activity_values(self, begin: int, end: int) -> list[Told]:
         known = self._activity
         if known is None:
             return []
@@ -262,7 +272,7 @@ class _Host:
         told = []
         if known.step is not None and self._steps is not None:
             step = known.step[part]
-            told += _step(self._steps, span[step >= 0], step[step >= 0])
+            told += _step_labels(self._steps, span[step >= 0], step[step >= 0])
         op = known.op_name.gather(known.op[part])
         named = op.is_not_null().to_numpy()
         told.append(Told("op", span[named], op.drop_nulls().to_list()))
@@ -274,8 +284,7 @@ class _Host:
         told.append(Told("gigabytes_per_s", span[copies], rate))
         return [each for each in told if len(each.span)]
 
-    def _of_steps(self, steps: Steps, begin: int, end: int) -> list[Told]:
-        """Return numbers and groups of the spans that are steps."""
+    def _step_values(self, steps: Steps, begin: int, end: int) -> list[Told]:
         timeline, part = self._trace.timeline, slice(begin, end)
         view = timeline.tracks["view"].is_in(_STEP_VIEWS).fill_null(value=False)
         is_step = view.to_numpy()[timeline.slices.track[part]]
@@ -290,7 +299,7 @@ class _Host:
                 told.append(Told(name, span[known], numbers))
         return told
 
-    def _of_launches(self, begin: int, end: int) -> list[Told]:
+    def _launch_values(self, begin: int, end: int) -> list[Told]:
         stats = self._trace.timeline.launch_stats.filter(
             pl.col("slice").is_between(begin, end, closed="left")
         )
@@ -301,7 +310,7 @@ class _Host:
         return [Told(each.name, span, each.to_numpy()) for each in values]
 
 
-def _touched(
+def _touch_window(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     window: tuple[int, int] | None,
@@ -336,7 +345,9 @@ class _Activity(NamedTuple):
     size: NDArray[np.int64]
 
 
-def _activity(profile: ProfileData, host: str, steps: Steps | None) -> _Activity | None:
+def _activity_facts(
+    profile: ProfileData, host: str, steps: Steps | None
+) -> _Activity | None:
     activity = profile.table(host, "device_activity")
     if isinstance(activity, Unavailable):
         return None
@@ -364,7 +375,9 @@ def _activity(profile: ProfileData, host: str, steps: Steps | None) -> _Activity
     )
 
 
-def _step(steps: Steps, span: NDArray[np.int64], step: NDArray[np.int32]) -> list[Told]:
+def _step_labels(
+    steps: Steps, span: NDArray[np.int64], step: NDArray[np.int32]
+) -> list[Told]:
     if not len(span):
         return []
     names = pl.Series(step_names(steps), dtype=pl.String)

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
 from stepscope.derive.device.correlation import correlation
@@ -67,7 +68,7 @@ class HostTrace(Frozen, frozen=True):
     threads: pl.DataFrame
     offset_ps: int
 
-    def places(
+    def places_of_spans(
         self, track: NDArray[np.int32], row: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return process and thread of spans by their track and the row inside it."""
@@ -85,18 +86,37 @@ def host_traces(
 ) -> tuple[list[HostTrace], dict[str, Unavailable]]:
     """Return the hosts that have a timeline, and why the others have none."""
     offsets = clock_offsets(profile)
+    timelines, absent = derived_by_host(profile, trace_timeline)
     found: list[HostTrace] = []
-    absent: dict[str, Unavailable] = {}
-    several = len(profile.hosts) > 1
-    for number, host in enumerate(profile.hosts, start=1):
-        timeline = profile.derived(host, trace_timeline)
-        if isinstance(timeline, Unavailable):
-            absent[host] = timeline
-            continue
-        process = _processes(timeline.sections, _PER_HOST * number if several else 0)
+    per_host = _PER_HOST if len(profile.hosts) > 1 else 0
+    for host, timeline in timelines.items():
+        first = per_host * (1 + profile.hosts.index(host))
+        process = _process_numbers(timeline.sections, first)
         offset = 0 if isinstance(offsets, Unavailable) else offsets[host]
+        tracks, lanes = timeline.tracks, timeline.lanes
+        of_lane = lanes["track"]
+        suffix = lanes["kind"].replace_strict(_LANE_NAMES)
         found.append(
-            HostTrace(host, timeline, process, _threads(timeline, process), offset)
+            HostTrace(
+                host,
+                timeline,
+                process,
+                lanes.select(
+                    "track",
+                    "lane",
+                    "first_row",
+                    process=pl.Series(
+                        process[ints(tracks, "section")[of_lane.to_numpy()]]
+                    ),
+                    name=tracks["name"].gather(of_lane) + suffix,
+                ).with_columns(
+                    thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(
+                        "process"
+                    ),
+                    order=pl.int_range(0, pl.len(), dtype=pl.Int32).over("process"),
+                ),
+                offset,
+            )
         )
     return found, absent
 
@@ -130,7 +150,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}
 
 
-def _processes(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
+def _process_numbers(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
     taken: set[int] = set()
     found = []
     for kind, device in sections.select("kind", "device").iter_rows():
@@ -142,23 +162,6 @@ def _processes(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
         taken.add(number)
         found.append(base + number)
     return np.array(found, np.int32)
-
-
-def _threads(timeline: TraceTimeline, process: NDArray[np.int32]) -> pl.DataFrame:
-    """Number the lanes in display order within their process, from 1."""
-    tracks, lanes = timeline.tracks, timeline.lanes
-    of_lane = lanes["track"]
-    suffix = lanes["kind"].replace_strict(_LANE_NAMES)
-    return lanes.select(
-        "track",
-        "lane",
-        "first_row",
-        process=pl.Series(process[ints(tracks, "section")[of_lane.to_numpy()]]),
-        name=tracks["name"].gather(of_lane) + suffix,
-    ).with_columns(
-        thread=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("process"),
-        order=pl.int_range(0, pl.len(), dtype=pl.Int32).over("process"),
-    )
 
 
 class TraceViewerResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,9 +211,9 @@ def analyse(
     Definition: docs/tools/trace_viewer.md.
     """
     found, absent = host_traces(profile)
-    counts = [_visibility(profile, trace) for trace in found]
+    counts = [_visibility_counts(profile, trace) for trace in found]
     frames = [
-        _tracks(profile, trace, of_tracks)
+        _track_rows(profile, trace, of_tracks)
         for trace, of_tracks in zip(found, counts, strict=True)
     ]
     if not any(len(frame) for frame in frames):
@@ -221,22 +224,37 @@ def analyse(
     missing = [why.for_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
         missing.append(clock.for_field("one_clock"))
-    flows, without = _flows(profile, found)
+    flows, without = _flow_count(profile, found)
     missing += without
-    missing += _unseen_lines(profile, found)
+    unseen = []
+    for trace in found:
+        where = "" if len(found) == 1 else f"{trace.host}."
+        views = set(trace.timeline.tracks["view"].to_list())
+        for value, view in (
+            (profile.derived(trace.host, steps), "steps"),
+            (profile.derived(trace.host, activity_ops), "framework_ops"),
+        ):
+            if isinstance(value, Unavailable) and view not in views:
+                unseen.append(value.for_field(f"{where}tracks.{view}"))
+    missing += unseen
+    aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
-        sections=pl.concat([_sections(trace, tracks) for trace in found]),
+        sections=pl.concat([_section_rows(trace, tracks) for trace in found]),
         events=int(seen.sum()),
         drawn=int(seen[DRAWN]),
         folded=int(seen[FOLDED]),
         hidden=int(seen[HIDDEN]),
         derived_spans=sum(trace.timeline.slice_count for trace in found),
         flows=flows,
-        without_time=sum(_without_time(profile, trace.host) for trace in found),
+        without_time=sum(
+            int(table["occurrences"].sum())
+            for table in aggregates
+            if not isinstance(table, Unavailable)
+        ),
         one_clock=None if isinstance(clock, Unavailable) else True,
-        start_ms=_number(tracks["start_ms"].min()),
-        end_ms=_number(tracks["end_ms"].max()),
+        start_ms=_float_or_none(tracks["start_ms"].min()),
+        end_ms=_float_or_none(tracks["end_ms"].max()),
         missing=tuple(missing),
         inputs={
             trace.host: {
@@ -249,7 +267,7 @@ def analyse(
     )
 
 
-def _tracks(
+def _track_rows(
     profile: ProfileData, trace: HostTrace, seen: NDArray[np.int64]
 ) -> pl.DataFrame:
     timeline = trace.timeline
@@ -272,7 +290,14 @@ def _tracks(
         )
         drawn = shown if own else stop - begin
         first = int(starts[0]) + trace.offset_ps
-        last = _last_end(starts, durs) + trace.offset_ps
+        parts = range(0, len(starts), _TOGETHER)
+        last = (
+            max(
+                int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
+                for at in parts
+            )
+            + trace.offset_ps
+        )
         rows.append((drawn, first / PS_PER_MS, last / PS_PER_MS))
     names = timeline.sections["name"].gather(tracks["section"])
     lanes = trace.threads.group_by("track", maintain_order=True).agg(
@@ -300,7 +325,7 @@ def _tracks(
     )
 
 
-def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
+def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
     counted = (
         tracks.filter(pl.col("host") == trace.host)
         .group_by("process")
@@ -322,16 +347,7 @@ def _sections(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 _TOGETHER: Final = 1 << 16
 
 
-def _last_end(starts: NDArray[np.int64], durs: NDArray[np.int64]) -> int:
-    """Return the greatest end of some spans, which are at least one."""
-    parts = range(0, len(starts), _TOGETHER)
-    return max(
-        int((starts[at : at + _TOGETHER] + durs[at : at + _TOGETHER]).max())
-        for at in parts
-    )
-
-
-def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
+def _visibility_counts(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
     """Count drawn, folded and hidden events by track.
 
     A folded track folds what it has. Spans of derived lines are no events.
@@ -356,7 +372,7 @@ def _visibility(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
     return seen
 
 
-def _flows(
+def _flow_count(
     profile: ProfileData, found: list[HostTrace]
 ) -> tuple[int | None, list[Missing]]:
     """Count arrows of hosts with known launch calls, and say why others have none."""
@@ -370,39 +386,9 @@ def _flows(
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
     if count is None and len(found) > 1:
-        first = reasons[0]
-        reasons.append(
-            Missing(
-                field="flows",
-                code=first.code,
-                reason=first.reason,
-                remedy=first.remedy,
-            )
-        )
+        reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
     return count, reasons
 
 
-def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]:
-    """Return why there is no line of steps, or no device section."""
-    reasons = []
-    for trace in found:
-        where = "" if len(found) == 1 else f"{trace.host}."
-        views = set(trace.timeline.tracks["view"].to_list())
-        for value, view in (
-            (profile.derived(trace.host, steps), "steps"),
-            (profile.derived(trace.host, activity_ops), "framework_ops"),
-        ):
-            if isinstance(value, Unavailable) and view not in views:
-                reasons.append(value.for_field(f"{where}tracks.{view}"))
-    return reasons
-
-
-def _without_time(profile: ProfileData, host: str) -> int:
-    aggregates = profile.table(host, "aggregates")
-    if isinstance(aggregates, Unavailable):
-        return 0
-    return int(aggregates["occurrences"].sum())
-
-
-def _number(value: object) -> float | None:
+def _float_or_none(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import platform
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope._core import recorder
-from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.ground.annotate import forget_annotating, note_annotating
 from stepscope.capture.ground.encoding import Rows, ThreadNames, add_rows
 from stepscope.capture.ground.spool import Fragment
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.unavailable import Unavailable
 
 #: What waits for the next flush: annotations, and collections.
 _RING_EVENTS: Final = 65_536
 _RING_COLLECTIONS: Final = 8_192
 
 
-class HostCollector:
+class HostCollector(Collector):
     """Keeps annotations (`Trace`) and garbage collections while it records."""
 
     name = "host"
@@ -52,11 +52,7 @@ class HostCollector:
         self._told_lost = 0
         self._opened = 0
 
-    def available(self) -> Unavailable | None:
-        """Return None: annotations can always be recorded."""
-        return None
-
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Keep annotations from now on."""
         del options
         self._clock = clock
@@ -66,15 +62,15 @@ class HostCollector:
         forget_annotating()
         gc.callbacks.append(self._collections)
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take what was kept since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
-        self._names.refresh()
+        self._names.refresh_names()
         drained = recorder.drain()
         note_annotating(drained.thread)
-        own, forwarded = _divided(drained)
-        ours = self._names.own()
+        own, forwarded = _split_forwarded(drained)
+        ours = self._names.own_threads()
         for begin_ns, end_ns, thread, stats in self._collections.take():
             name = RECORDERS_COLLECTION if thread in ours else COLLECTION
             row = (name, begin_ns, end_ns, thread, stats)
@@ -101,21 +97,21 @@ class HostCollector:
             return Fragment(b"", 0)
         return Fragment(space.to_bytes(), events, min(begins, default=None))
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """Keep no more."""
         recorder.end_step()
         self._opened += recorder.disable()
-        self.forget()
+        self.forget_in_child()
 
-    def forget(self) -> None:
+    def forget_in_child(self) -> None:
         """Hear of no more collections; in a forked child, nothing else is ours."""
         if self._collections in gc.callbacks:
             gc.callbacks.remove(self._collections)
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last that was kept."""
-        self.halt()
-        last = self.flush()
+        self.halt_collecting()
+        last = self.take_fragment()
         self._clock = None
         if not self._opened:
             return Collected(last.xspace)
@@ -136,15 +132,12 @@ class _Columns(NamedTuple):
     stats: MutableSequence[Any]
 
 
-def _divided(drained: recorder.Drained) -> tuple[_Columns, _Columns]:
-    """Annotations of our own, and those that a framework was given too."""
-    *columns, beside = drained
-    if not any(beside):
+def _split_forwarded(drained: recorder.Drained) -> tuple[_Columns, _Columns]:
+    *columns, forwarded = drained
+    if not any(forwarded):
         return _Columns(*columns), _Columns([], [], [], [], [])
-    ours = _Columns(
-        *([it for it, b in zip(c, beside, strict=True) if not b] for c in columns)
+    own = [not it for it in forwarded]
+    return (
+        _Columns(*(list(compress(column, own)) for column in columns)),
+        _Columns(*(list(compress(column, forwarded)) for column in columns)),
     )
-    theirs = _Columns(
-        *([it for it, b in zip(c, beside, strict=True) if b] for c in columns)
-    )
-    return ours, theirs

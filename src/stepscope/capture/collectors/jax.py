@@ -15,118 +15,82 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.giving_way import (
     Entrance,
     FrameworkRecording,
-    GivesWay,
+    GivesXSpace,
+    OpenRecordings,
 )
-from stepscope.capture.collectors.left_over import OpenRecordings
-from stepscope.capture.collectors.levels import (
-    TracerLevels,
-    level_warnings,
-    levels_in_force,
-)
-from stepscope.capture.ground import annotate
 from stepscope.capture.temporary import make_folder
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from stepscope.capture.ground.clock import ClockPair
+    from stepscope.capture.collectors.levels import TracerLevels
     from stepscope.capture.ground.options import ProfilerOptions
 
-_OPEN: Final = OpenRecordings()
-_NOT_IMPORTED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The program has not imported JAX.",
-    remedy="Import jax before the recording starts.",
-)
 _OWN: Final = "the program's own JAX profiler"
 _SERVER: Final = "the program's own JAX profiler server"
-_NO_PROFILER: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="This version of JAX has no profiler that can be driven from Python.",
-    remedy="Install JAX 0.4.35 or newer.",
-)
 
 
-class JaxCollector(GivesWay):
+class JaxCollector(GivesXSpace):
     """Records with JAX's profiler while the program uses JAX."""
 
     name = "jax"
     framework = "JAX"
-    left_over = _OPEN
+    left_over = OpenRecordings()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._recording: FrameworkRecording | None = None
-        self._was_given = False
-        self._xspace: bytes | None = None
-        self._asked = TracerLevels(host=2, device=1, python=0)
-
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return why JAX cannot be recorded; None where it can."""
         if "jax" not in sys.modules:
-            return _NOT_IMPORTED
-        if _session_class() is None and not hasattr(_profiler(), "start_trace"):
-            return _NO_PROFILER
+            return Unavailable(
+                code="NOT_RECORDED",
+                reason="The program has not imported JAX.",
+                remedy="Import jax before the recording starts.",
+            )
+        if _session_class() is None and not hasattr(_public_profiler(), "start_trace"):
+            return Unavailable(
+                code="NOT_RECORDED",
+                reason="This version of JAX has no profiler that can be driven from "
+                "Python.",
+                remedy="Install JAX 0.4.35 or newer.",
+            )
         return None
 
-    def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        del clock
-        self._asked = TracerLevels.asked(options)
+    def open_recording(
+        self, asked: TracerLevels, options: ProfilerOptions
+    ) -> FrameworkRecording:
+        """Begin a session of the runtime; of a version without, a trace."""
+        del options
         session = _session_class()
-        self._recording = (
-            _Session(session, self._asked)
-            if session is not None
-            else _TraceFolder(self._asked)
-        )
-        self.traces_python = bool(self._asked.python)
-        _OPEN.add(self._recording.stop)
-        annotate.add_forward(_annotation)
+        recording = _TraceFolder(asked) if session is None else _Session(session, asked)
+        self.traces_python = bool(asked.python)
+        return recording
 
-    def _halt(self) -> None:
-        self._was_given |= annotate.remove_forward(_annotation)
-        recording, self._recording = self._recording, None
-        if recording is not None:
-            self._xspace = recording.stop()
-            _OPEN.ended(recording.stop)
+    @staticmethod
+    def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
+        """Return JAX's own annotation."""
+        return _public_profiler().TraceAnnotation(name, **stats)
 
-    def _exit(self) -> None:
-        annotate.remove_forward(_annotation)
-        recording, self._recording = self._recording, None
-        if recording is not None:
-            _OPEN.ended(recording.stop)
-            recording.leave()
-
-    def _end(self) -> Collected:
-        self._halt()
-        xspace = self._xspace
-        if xspace is None:
-            return Collected(b"")
-        levels = levels_in_force(xspace)
-        # Annotations are critical: any host level but 0 records them.
-        holds = self._was_given and levels is not None and levels.host > 0
-        return Collected(xspace, level_warnings("JAX", self._asked, levels), holds)
-
-    def _entrances(self) -> Iterable[Entrance]:
+    def list_entrances(self) -> Iterable[Entrance]:
+        """Yield what starts JAX's profiler in this version."""
         if _session_class() is None:
             # What the public function looks at says that ours records.
-            for owner in (_profiler(), _state()):
+            for owner in (_public_profiler(), _profiler_state()):
                 yield Entrance(owner, "start_trace", _OWN)
             return
-        runtime = _runtime()
+        runtime = _runtime_profiler()
         yield Entrance(runtime, "ProfilerSession", _OWN)
         yield Entrance(runtime, "start_server", _SERVER)
 
-    def _programs_own(self) -> str | None:
-        traced = getattr(_state(), "_profile_state", None)
+    def program_profiler(self) -> str | None:
+        """Return which of JAX's profilers the program has started."""
+        traced = getattr(_profiler_state(), "_profile_state", None)
         if getattr(traced, "profile_session", None) is not None:
             return _OWN
         # Whoever is to capture there would be refused.
-        served = getattr(_state(), "_profiler_server", None)
+        served = getattr(_profiler_state(), "_profiler_server", None)
         return None if served is None else _SERVER
 
 
@@ -134,12 +98,12 @@ class _Session:
     """A session of the runtime, which hands out bytes."""
 
     def __init__(self, session: Any, levels: TracerLevels) -> None:
-        self._session = session(_options(levels))
+        self._session = session(_profile_options(levels))
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         return bytes(self._session.stop())
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         # To free it takes as long as to read it, some 10 µs for each call.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
@@ -149,40 +113,38 @@ class _TraceFolder:
 
     def __init__(self, levels: TracerLevels) -> None:
         self._folder = Path(make_folder("jax"))
-        options = _options(levels)
+        options = _profile_options(levels)
+        given = {} if options is None else {"profiler_options": options}
         try:
-            if options is None:
-                _profiler().start_trace(str(self._folder))
-            else:
-                _profiler().start_trace(str(self._folder), profiler_options=options)
+            _public_profiler().start_trace(str(self._folder), **given)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         try:
-            _profiler().stop_trace()
+            _public_profiler().stop_trace()
             files = sorted(self._folder.rglob("*.xplane.pb"))
             return b"".join(path.read_bytes() for path in files)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def leave(self) -> None:
-        self.stop()
+    def leave_session(self) -> None:
+        self.stop_session()
 
 
-def _profiler() -> Any:
+def _public_profiler() -> Any:
     import jax.profiler  # noqa: PLC0415 - the user's
 
     return jax.profiler
 
 
-def _state() -> Any:
+def _profiler_state() -> Any:
     """Return where JAX keeps what its public functions started; None if elsewhere."""
     return sys.modules.get("jax._src.profiler")
 
 
-def _runtime() -> Any:
+def _runtime_profiler() -> Any:
     """Return the runtime's profiler, None where this version keeps it elsewhere."""
     try:
         from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
@@ -199,17 +161,17 @@ def _runtime() -> Any:
 
 def _session_class() -> Any:
     """Return the runtime's session; None if this version has none that gives bytes."""
-    session = getattr(_runtime(), "ProfilerSession", None)
+    session = getattr(_runtime_profiler(), "ProfilerSession", None)
     # Older sessions export into a folder only.
     return session if hasattr(session, "stop") else None
 
 
-def _options(levels: TracerLevels) -> Any:
-    """Options with these levels; None where this version has none to set.
+def _profile_options(levels: TracerLevels) -> Any:
+    """Return options with these levels; None where this version has none to set.
 
     JAX traces every Python call by default, so each level is always set.
     """
-    make = getattr(_profiler(), "ProfileOptions", None)
+    make = getattr(_public_profiler(), "ProfileOptions", None)
     if make is None:
         return None
     options = make()
@@ -221,7 +183,3 @@ def _options(levels: TracerLevels) -> Any:
     if hasattr(options, "raise_error_on_start_failure"):
         options.raise_error_on_start_failure = True
     return options
-
-
-def _annotation(name: str, stats: Mapping[str, object]) -> Any:
-    return _profiler().TraceAnnotation(name, **stats)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.xspace.fields import Entry, PlaneTag, SpaceTag, StatMetadata, StatTag
+from stepscope.xspace.fields import UINT, PlaneTag, SpaceTag
+from stepscope.xspace.reading.decode import decode_bytes
+from stepscope.xspace.vocabulary import ENVIRONMENT_PLANE, EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, fields_of, numbers_of, text_of
-from stepscope.xspace.writing.encode import number_field
+from stepscope.xspace.writing.builders import Unsigned
+from stepscope.xspace.writing.encode import number_field, sized_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stepscope.capture.ground.options import ProfilerOptions
+    from stepscope.xspace.writing.builders import Value
 
-_ENVIRONMENT: Final = "Task Environment"
-_OPTIONS: Final = "profile_options"
 #: The version of ProfileOptions that clients send.
 _VERSION: Final = 1
 
@@ -77,19 +77,38 @@ class TracerLevels(NamedTuple):
 
 
 def levels_in_force(xspace: bytes) -> TracerLevels | None:
-    """Return the levels that a recording was made with; None if it does not say.
-
-    No event is decoded.
-    """
+    """Return the levels that a recording was made with; None if it does not say."""
     try:
-        for plane in _planes(xspace):
-            if _name(plane) == _ENVIRONMENT:
-                found = _options_of(plane)
-                if found is not None:
-                    return _levels_of(found)
+        options = environment_stats(xspace).get(EnvironmentStat.OPTIONS)
+        numbers = numbers_of(options) if isinstance(options, bytes) else None
     except MalformedMessage:
         return None
-    return None
+    if numbers is None:
+        return None
+    tags = (_Options.HOST, _Options.DEVICE, _Options.PYTHON)
+    return TracerLevels(*(numbers.get(tag >> 3, 0) for tag in tags))
+
+
+def environment_stats(xspace: bytes) -> dict[str, Value]:
+    """Return what a framework says of its own recording; no event is decoded.
+
+    Raises:
+        MalformedMessage: The recording is damaged.
+    """
+    stats: dict[str, Value] = {}
+    for field, plane in fields_of(xspace):
+        if field != SpaceTag.PLANE >> 3 or isinstance(plane, int):
+            continue
+        # Lines come after the name, so none of them is walked.
+        names = (it for tag, it in fields_of(plane) if tag == PlaneTag.NAME >> 3)
+        if text_of(next(names, memoryview(b""))) != ENVIRONMENT_PLANE:
+            continue
+        space = decode_bytes(sized_field(SpaceTag.PLANE, bytes(plane)))
+        for name, kind, value in space.planes[0].stats:
+            if value is not None:
+                unsigned = kind == UINT and isinstance(value, int)
+                stats[name] = Unsigned(value) if unsigned else value  # type: ignore[arg-type]
+    return stats
 
 
 def level_warnings(
@@ -99,59 +118,3 @@ def level_warnings(
     if in_force is None or in_force == asked:
         return ()
     return (f"{name} recorded with tracer levels {in_force}; asked for were {asked}",)
-
-
-def _planes(xspace: bytes) -> Iterator[memoryview]:
-    for field, value in fields_of(xspace):
-        if field == SpaceTag.PLANE >> 3 and not isinstance(value, int):
-            yield value
-
-
-def _name(plane: memoryview) -> str:
-    # Lines come after the name, so none of them is walked.
-    for field, value in fields_of(plane):
-        if field == PlaneTag.NAME >> 3:
-            return text_of(value)
-    return ""
-
-
-def _options_of(plane: memoryview) -> memoryview | None:
-    """Return the value of the stat that holds the options."""
-    key, stats = None, []
-    for field, value in fields_of(plane):
-        if isinstance(value, int):
-            continue
-        if field == PlaneTag.STAT_METADATA >> 3:
-            number, name = _entry(value)
-            key = number if name == _OPTIONS else key
-        elif field == PlaneTag.STAT >> 3:
-            stats.append(value)
-    for stat in stats:
-        if numbers_of(stat).get(StatTag.METADATA_ID >> 3, 0) == key:
-            for field, value in fields_of(stat):
-                if field == StatTag.BYTES >> 3 and not isinstance(value, int):
-                    return value
-    return None
-
-
-def _entry(entry: memoryview) -> tuple[int, str]:
-    """Key and name of an entry of the names of values."""
-    key, name = 0, ""
-    for field, value in fields_of(entry):
-        if field == Entry.KEY >> 3 and isinstance(value, int):
-            key = value
-        elif field == Entry.VALUE >> 3 and not isinstance(value, int):
-            for inner, text in fields_of(value):
-                if inner == StatMetadata.NAME >> 3:
-                    name = text_of(text)
-    return key, name
-
-
-def _levels_of(options: memoryview) -> TracerLevels:
-    numbers = numbers_of(options)
-    return TracerLevels(
-        *(
-            numbers.get(tag >> 3, 0)
-            for tag in (_Options.HOST, _Options.DEVICE, _Options.PYTHON)
-        )
-    )

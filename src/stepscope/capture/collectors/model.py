@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.describing import (
-    Parameter,
-    announced,
-    describe,
+    announced_parameters,
+    describe_model,
     described_space,
 )
 from stepscope.unavailable import Unavailable
@@ -44,7 +43,7 @@ class ModelCollector:
 
     name = "model"
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None where a framework with models is imported."""
         if {"keras", "torch", "jax"} & sys.modules.keys():
             return None
@@ -54,16 +53,22 @@ class ModelCollector:
             remedy="Import keras, torch or jax before the recording starts.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Nothing happens while the program runs."""
 
-    def drop(self) -> None:
+    def drop_events(self) -> None:
         """Search for nothing."""
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Describe what was announced, else what is found."""
         try:
-            parameters = announced() or _found()
+            parameters = announced_parameters() or tuple(
+                dict.fromkeys(
+                    parameter
+                    for model in _trained_models()
+                    for parameter in describe_model(model)
+                )
+            )
         except _TooManyObjects as error:
             return Collected(b"", (str(error),))
         if not parameters:
@@ -71,27 +76,38 @@ class ModelCollector:
         return Collected(described_space(socket.gethostname(), parameters))
 
 
-def _found() -> tuple[Parameter, ...]:
-    """Return the variables of the models that are trained in this process."""
+def _trained_models() -> list[Any]:
     torch: Any = sys.modules.get("torch")
+    keras = _keras_model()
     module = getattr(getattr(torch, "nn", None), "Module", None)
-    kinds = [kind for kind in (_keras_model(), module) if kind is not None]
+    kinds = [kind for kind in (keras, module) if kind is not None]
     if not kinds:
-        return ()
+        return []
     optimizer = getattr(getattr(torch, "optim", None), "Optimizer", None)
     optimizers = () if optimizer is None else (optimizer,)
-    found = _objects_of((*kinds, *optimizers))
-    updating = [it for it in found if issubclass(type(it), optimizers)]
-    models = [it for it in found if not issubclass(type(it), optimizers)]
-    keras = _keras_model()
+    objects = _find_objects((*kinds, *optimizers))
+    models = [it for it in objects if not issubclass(type(it), optimizers)]
     if keras is not None:
-        chosen = _compiled([it for it in models if isinstance(it, keras)])
-        if chosen:
-            return _described(chosen)
-    return _described(_trained(models, updating))
+        # Those with an optimizer, else the only one that there is.
+        of_keras = [it for it in models if isinstance(it, keras)]
+        compiled = [it for it in of_keras if getattr(it, "optimizer", None) is not None]
+        whole = _whole_models(compiled or of_keras)
+        if len(whole) == 1 or (compiled and whole):
+            return whole
+    # Modules that an optimizer trains, else the only one that there is.
+    updated = {
+        id(parameter)
+        for it in objects
+        if issubclass(type(it), optimizers)
+        for group in it.param_groups
+        for parameter in group["params"]
+    }
+    whole = _whole_models(it for it in models if hasattr(it, "parameters"))
+    trained = [it for it in whole if any(id(p) in updated for p in _model_weights(it))]
+    return trained or (whole if len(whole) == 1 else [])
 
 
-def _objects_of(kinds: tuple[type, ...]) -> list[Any]:
+def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
     """Return the objects of the program that are of these types.
 
     Raises:
@@ -119,33 +135,9 @@ def _objects_of(kinds: tuple[type, ...]) -> list[Any]:
     return found
 
 
-def _compiled(models: list[Any]) -> list[Any]:
-    """Keras models with an optimizer, else the only one that there is."""
-    compiled = [it for it in models if getattr(it, "optimizer", None) is not None]
-    return _whole(compiled) if compiled else _only(_whole(models))
-
-
-def _trained(models: list[Any], optimizers: list[Any]) -> list[Any]:
-    """Modules that an optimizer trains, else the only one that there is."""
-    modules = [it for it in models if hasattr(it, "parameters")]
-    updated = {
-        id(parameter)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
-    whole = _whole(modules)
-    trained = [it for it in whole if any(id(p) in updated for p in _weights(it))]
-    return trained or _only(whole)
-
-
-def _only(models: list[Any]) -> list[Any]:
-    return models if len(models) == 1 else []
-
-
-def _whole(models: Iterable[Any]) -> list[Any]:
+def _whole_models(models: Iterable[Any]) -> list[Any]:
     """Return the models without their parts: those that hold variables of their own."""
-    sized = [(it, {id(weight) for weight in _weights(it)}) for it in models]
+    sized = [(it, {id(weight) for weight in _model_weights(it)}) for it in models]
     kept: list[Any] = []
     seen: set[int] = set()
     for model, weights in sorted(sized, key=lambda it: -len(it[1])):
@@ -155,14 +147,7 @@ def _whole(models: Iterable[Any]) -> list[Any]:
     return kept
 
 
-def _described(models: Iterable[Any]) -> tuple[Parameter, ...]:
-    found: dict[Parameter, None] = {}
-    for model in models:
-        found.update(dict.fromkeys(describe(model)))
-    return tuple(found)
-
-
-def _weights(model: Any) -> Iterable[Any]:
+def _model_weights(model: Any) -> Iterable[Any]:
     keras = _keras_model()
     if keras is not None and isinstance(model, keras):
         weights: Iterable[Any] = model.weights

@@ -60,7 +60,7 @@ class ProcessCollector:
         self._readings: deque[tuple[int, Readings]] = deque(maxlen=_RING_READINGS)
         self._failure: str | None = None
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None on Linux, whose /proc has the counters."""
         if (self._proc / "self" / "stat").exists():
             return None
@@ -70,18 +70,18 @@ class ProcessCollector:
             remedy="Record on Linux.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to read, unless the options say never."""
         self._clock = clock
         if not options.counters_hz:
             return
         self._period_s = 1 / options.counters_hz
         self._thread = threading.Thread(
-            target=self._run, name="stepscope-counters", daemon=True
+            target=self._read_until_stopped, name="stepscope-counters", daemon=True
         )
         self._thread.start()
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the readings since the last time."""
         clock = self._clock
         readings = [self._readings.popleft() for _ in range(len(self._readings))]
@@ -105,28 +105,23 @@ class ProcessCollector:
         )
         return Fragment(space.to_bytes(), len(samples), readings[0][0])
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last readings."""
-        self.halt()
-        last = self.flush()
+        self.halt_collecting()
+        last = self.take_fragment()
         failed = (self._failure,) if self._failure else ()
         return Collected(last.xspace, failed)
 
-    def _run(self) -> None:
-        try:
-            self._read_until_stopped()
-        except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._failure = f"counters ended early: {type(error).__name__}: {error}"
-
     def _read_until_stopped(self) -> None:
-        sources = _open_sources(self._proc)
+        sources: list[_Source | _Workers] = []
         try:
+            sources += _open_sources(self._proc)
             before: dict[str, tuple[int, float]] = {}
             while True:
                 now = recorder.now()
@@ -134,17 +129,19 @@ class ProcessCollector:
                 for source in sources:
                     levels, totals = source()
                     values.update(levels)
-                    values.update(_rates(totals, before, now))
+                    values.update(_growth_rates(totals, before, now))
                 if values:
                     self._readings.append((now, values))
                 if self._stop.wait(self._period_s):
                     return
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            self._failure = f"counters ended early: {type(error).__name__}: {error}"
         finally:
             for source in sources:
-                source.close()
+                source.close_file()
 
 
-def _rates(
+def _growth_rates(
     totals: Mapping[str, float], before: dict[str, tuple[int, float]], now: int
 ) -> Readings:
     """Return the growth of each total per second; `before` becomes the new totals."""
@@ -171,7 +168,7 @@ class _Source:
             os.pread(self._file.number(), _READ_BYTES, 0).decode("ascii", "replace")
         )
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         self._file.close()
 
 
@@ -189,31 +186,30 @@ class _Workers:
         self._seen = False
 
     def __call__(self) -> tuple[Readings, Readings]:
-        workers = children()
+        workers = child_processes()
         self._seen |= bool(workers)
         if not self._seen:
             return {}, {}
-        found: dict[int, int] = {}
+        used: dict[int, int] = {}
         for worker in workers:
             try:
-                ticks = _ticks((self._proc / str(worker) / "stat").read_text("ascii"))
+                text = (self._proc / str(worker) / "stat").read_text("ascii")
+                ticks = used[worker] = _cpu_ticks(text)
             except (OSError, ValueError, IndexError):
                 continue
-            found[worker] = ticks
             # What it used before it was first seen is not of the time since then.
             self._grown += ticks - self._ticks.get(worker, ticks)
-        self._ticks = found
-        used = self._grown * 100 / os.sysconf("SC_CLK_TCK")
+        self._ticks = used
         return (
-            {"worker processes": float(len(found))},
-            {"worker processes CPU (percent)": used},
+            {"worker processes": float(len(used))},
+            {"worker processes CPU (percent)": _cpu_percent(self._grown)},
         )
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         """Nothing stays open."""
 
 
-def children() -> dict[int, str]:
+def child_processes() -> dict[int, str]:
     """Return processes that multiprocessing started and that nobody joined.
 
     Returns:
@@ -221,8 +217,8 @@ def children() -> dict[int, str]:
     """
     # Its public function would join those that have ended, which is the program's part.
     started = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-    found = {child.pid: child.name for child in list(started) if child.pid is not None}
-    return dict(sorted(found.items()))
+    names = {child.pid: child.name for child in list(started) if child.pid is not None}
+    return dict(sorted(names.items()))
 
 
 def _open_sources(proc: Path) -> list[_Source | _Workers]:
@@ -236,36 +232,29 @@ def _open_sources(proc: Path) -> list[_Source | _Workers]:
         try:
             source()
         except (OSError, ValueError, IndexError):
-            source.close()
+            source.close_file()
         else:
             sources.append(source)
     sources.append(_Workers(proc))
     return sources
 
 
-def _process_stat(text: str) -> tuple[Readings, Readings]:
-    used = _ticks(text) * 100 / os.sysconf("SC_CLK_TCK")
-    return {"threads": float(_fields(text)[17])}, {"process CPU (percent)": used}
-
-
-def _ticks(text: str) -> int:
-    """Return the processor time of a process, in ticks."""
-    fields = _fields(text)
-    return int(fields[11]) + int(fields[12])
-
-
-def _fields(text: str) -> list[str]:
+def _stat_fields(text: str) -> list[str]:
     # The name in brackets may hold anything; fields are counted from after it, where
     # field 3 of proc(5) comes first.
     return text.rpartition(")")[2].split()
 
 
-def _process_memory(text: str) -> tuple[Readings, Readings]:
-    pages = int(text.split()[1])
-    return {"process RSS (bytes)": float(pages * os.sysconf("SC_PAGE_SIZE"))}, {}
+def _cpu_ticks(text: str) -> int:
+    fields = _stat_fields(text)
+    return int(fields[11]) + int(fields[12])
 
 
-def _process_io(text: str) -> tuple[Readings, Readings]:
+def _cpu_percent(ticks: int) -> float:
+    return ticks * 100 / os.sysconf("SC_CLK_TCK")
+
+
+def _parse_io(text: str) -> tuple[Readings, Readings]:
     values = dict(line.split(": ") for line in text.splitlines() if ": " in line)
     return {}, {
         "process reads (bytes/s)": float(values["read_bytes"]),
@@ -273,37 +262,48 @@ def _process_io(text: str) -> tuple[Readings, Readings]:
     }
 
 
-def _machine_cpu(text: str) -> tuple[Readings, Readings]:
-    per_tick = 100 / os.sysconf("SC_CLK_TCK")
+def _parse_cores(text: str) -> tuple[Readings, Readings]:
     totals = {}
     for line in text.splitlines():
         if not line.startswith("cpu"):
             break
         core, user, nice, system, _, _, irq, softirq, *_ = line.split()
-        busy = sum(map(int, (user, nice, system, irq, softirq))) * per_tick
+        busy_ticks = sum(map(int, (user, nice, system, irq, softirq)))
         name = "machine" if core == "cpu" else f"core {core[3:]}"
-        totals[f"{name} CPU (percent)"] = busy
+        totals[f"{name} CPU (percent)"] = _cpu_percent(busy_ticks)
     return {}, totals
 
 
-def _machine_memory(text: str) -> tuple[Readings, Readings]:
+def _parse_memory(text: str) -> tuple[Readings, Readings]:
     for line in text.splitlines():
         if line.startswith("MemAvailable:"):
             return {"memory available (bytes)": float(line.split()[1]) * 1024}, {}
     return {}, {}
 
 
-def _cpu_pressure(text: str) -> tuple[Readings, Readings]:
-    # "some avg10=… avg60=… avg300=… total=<microseconds>"
-    total = int(text.splitlines()[0].rpartition("total=")[2])
-    return {}, {"CPU pressure (percent)": total / 10_000}
-
-
+#: File of /proc → levels in it, and totals.
 _PARSERS: Final[dict[str, Callable[[str], tuple[Readings, Readings]]]] = {
-    "self/stat": _process_stat,
-    "self/statm": _process_memory,
-    "self/io": _process_io,
-    "stat": _machine_cpu,
-    "meminfo": _machine_memory,
-    "pressure/cpu": _cpu_pressure,
+    "self/stat": lambda text: (
+        {"threads": float(_stat_fields(text)[17])},
+        {"process CPU (percent)": _cpu_percent(_cpu_ticks(text))},
+    ),
+    "self/statm": lambda text: (
+        {
+            "process RSS (bytes)": float(
+                int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            )
+        },
+        {},
+    ),
+    "self/io": _parse_io,
+    "stat": _parse_cores,
+    "meminfo": _parse_memory,
+    # "some avg10=… avg60=… avg300=… total=<microseconds>"
+    "pressure/cpu": lambda text: (
+        {},
+        {
+            "CPU pressure (percent)": int(text.split("\n")[0].rpartition("total=")[2])
+            / 10_000
+        },
+    ),
 }

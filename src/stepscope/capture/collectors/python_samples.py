@@ -24,16 +24,12 @@ from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.core_time import CoreClocks, CoreTime, switching
 from stepscope.capture.collectors.sampled_frames import (
     RING_LOOKS,
-    STORE_NS,
-    FunctionTypes,
+    EndedFrames,
+    FrameStore,
     Look,
-    SampledFrames,
-    add_frames,
-    by_thread,
-    line_numbers,
-    turns,
+    sample_times,
 )
-from stepscope.capture.ground.annotate import annotating
+from stepscope.capture.ground.annotate import annotating_threads
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.ground.functions import (
     FunctionNames,
@@ -130,19 +126,15 @@ class PythonSamplesCollector:
         self._clocks = CoreClocks()
         self._core_time = CoreTime()
         self._readings: deque[list[Reading]] = deque(maxlen=RING_LOOKS)
-        self._frames: SampledFrames[CodeType] = SampledFrames()
-        #: The same looks, of which line of each function ran.
-        self._line_frames: SampledFrames[CodeLine] = SampledFrames()
         self._names = ThreadNames()
         self._functions = FunctionNames()
         self._lines = LinesOfCode()
-        self._types = FunctionTypes()
-        self._ended: list[Frame[CodeType]] = []
-        self._ended_lines: list[Frame[CodeLine]] = []
-        self._stored_ns = 0
+        self._store: FrameStore[CodeLine] = FrameStore(
+            lambda code: (self._functions.function_name(code), code.co_filename)
+        )
         self._failure = ""
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None, save where a look could end the program.
 
         Compiled, nothing else runs while frames of other threads are held. Uncompiled,
@@ -157,7 +149,7 @@ class PythonSamplesCollector:
             remedy="Install a C compiler, and install stepscope again.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to look, unless every call is recorded or the options say never."""
         if options.python_tracer_level or not options.python_sampling_hz:
             return
@@ -165,66 +157,71 @@ class PythonSamplesCollector:
         self._hz = options.python_sampling_hz
         self._choose_threads()
         self._thread = threading.Thread(
-            target=self._run, name="stepscope-samples", daemon=True
+            target=self._sample_until_stopped, name="stepscope-samples", daemon=True
         )
         self._thread.start()
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the frames that ended since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
         if not self._stop.is_set():
             self._choose_threads()
         for _ in range(len(self._looks)):
-            thread, due_ns, at_ns, codes, offsets = self._looks.popleft()
-            if at_ns - due_ns > _HELD_NS:
-                codes, offsets = _held_by(codes, offsets)
-            stack = self._programs_part(codes, offsets)
-            functions = [one.code for one in stack]
-            self._ended += self._frames.add(Look(thread, due_ns, at_ns, functions))
-            self._ended_lines += self._line_frames.add(
-                Look(thread, due_ns, at_ns, stack)
-            )
+            self._store.add_sample(self._program_sample(self._looks.popleft()))
         for _ in range(len(self._readings)):
             for reading in self._readings.popleft():
-                self._core_time.add(reading)
-        now = recorder.now()
-        if now - self._stored_ns < STORE_NS and not self._stop.is_set():
+                self._core_time.add_reading(reading)
+        ended = self._store.take_ended(at_once=self._stop.is_set())
+        if ended is None:
             return Fragment(b"", 0)
-        ended, self._ended, self._stored_ns = self._ended, [], now
-        lines, self._ended_lines = self._ended_lines, []
-        return self._taken(ended, lines, self._clock, self._core_time.take())
+        return self._write_ended(ended, self._clock, self._core_time.take_times())
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the thread."""
         self._halted_ns = self._halted_ns or recorder.now()
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
-            self._clocks.close()
-        switching.end()
+            self._clocks.close_files()
+        switching.restore_interval()
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last frames: those that ran when looking ended."""
-        self.halt()
+        self.halt_collecting()
         clock = self._clock
         if clock is None:
             return Collected(b"")
-        spooled = self.flush()
+        spooled = self.take_fragment()
         half_ns = int(_NS_PER_S / self._hz / 2)
         until_ns = min(self._looked_ns + half_ns, self._halted_ns)
-        last = self._taken(
-            self._frames.end(until_ns), self._line_frames.end(until_ns), clock
-        )
+        last = self._write_ended(self._store.end_frames(until_ns), clock)
         self._clock = None
         failed = (self._failure,) if self._failure else ()
         return Collected(spooled.xspace + last.xspace, failed)
 
+    def _program_sample(self, raw: _Raw) -> Look[CodeLine]:
+        thread, due_ns, at_ns, codes, offsets = raw
+        # What takes long and is no call, as freeing a large array, lets go of the
+        # interpreter's lock only where the next function begins, which has nothing to
+        # do with it.
+        is_late = at_ns - due_ns > _HELD_NS
+        if is_late and codes and only_begins(codes[-1], offsets[-1]):
+            codes, offsets = codes[:-1], offsets[:-1]
+        stack = []
+        for code, offset in zip(codes, offsets, strict=True):
+            # Our own functions are left out, and all that a recording calls for itself.
+            if self._functions.function_name(code):
+                stack.append(self._lines.code_line(code, offset))
+            elif code.co_filename.startswith(_RECORDING):
+                break
+        return Look(thread, due_ns, at_ns, stack)
+
     def _choose_threads(self) -> None:
         """Look at the main thread, those that annotated until now, and some others."""
-        switching.update()
-        self._names.refresh()
-        wanted = annotating()
+        switching.update_interval()
+        self._names.refresh_names()
+        wanted = annotating_threads()
         main = threading.main_thread()
         threads = threading.enumerate()
         self._known = {thread.ident for thread in threads if thread.ident is not None}
@@ -245,32 +242,26 @@ class PythonSamplesCollector:
         others = others[:_MOST_BESIDE]
         self._beside = (self._beside | {no for _, no in others}) - set(driving.values())
         self._threads = [*driving.items(), *others]
-        self._clocks.watch(number for _, number in self._threads)
+        self._clocks.watch_threads(number for _, number in self._threads)
 
-    def _run(self) -> None:
+    def _sample_until_stopped(self) -> None:
         try:
-            self._look_until_stopped()
+            for due_ns in sample_times(self._hz, self._stop):
+                threads = self._threads
+                stacks = recorder.stacks_of([ident for ident, _ in threads])
+                beside = recorder.stacks_beside(self._known)
+                at_ns = recorder.now()
+                self._readings.append(self._clocks.read(at_ns))
+                for (_, thread), stack in zip(threads, stacks, strict=True):
+                    self._keep_sample(thread, due_ns, at_ns, stack)
+                self._keep_visitors(beside, due_ns, at_ns)
+                self._looked_ns = at_ns
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._failure = (
                 f"samples of functions ended early: {type(error).__name__}: {error}"
             )
 
-    def _look_until_stopped(self) -> None:
-        for due_ns in turns(self._hz, self._stop):
-            self._look(due_ns)
-
-    def _look(self, due_ns: int) -> None:
-        threads = self._threads
-        stacks = recorder.stacks_of([ident for ident, _ in threads])
-        beside = recorder.stacks_beside(self._known)
-        at_ns = recorder.now()
-        self._readings.append(self._clocks.read(at_ns))
-        for (_, thread), stack in zip(threads, stacks, strict=True):
-            self._keep(thread, due_ns, at_ns, stack)
-        self._look_at_visitors(beside, due_ns, at_ns)
-        self._looked_ns = at_ns
-
-    def _look_at_visitors(
+    def _keep_visitors(
         self, stacks: Mapping[int, Stack], due_ns: int, at_ns: int
     ) -> None:
         """Keep what threads run that are not Python's own.
@@ -286,74 +277,48 @@ class PythonSamplesCollector:
             self._visiting.add(thread)
             if thread not in before and self._looked_ns:
                 # Nothing ran there at the last look.
-                self._keep(thread, self._looked_ns, self._looked_ns, _NOTHING)
-            self._keep(thread, due_ns, at_ns, stack)
+                self._keep_sample(thread, self._looked_ns, self._looked_ns, _NOTHING)
+            self._keep_sample(thread, due_ns, at_ns, stack)
         for thread in before - self._visiting:
-            self._keep(thread, due_ns, at_ns, _NOTHING)
+            self._keep_sample(thread, due_ns, at_ns, _NOTHING)
 
-    def _keep(self, thread: int, due_ns: int, at_ns: int, stack: Stack) -> None:
+    def _keep_sample(self, thread: int, due_ns: int, at_ns: int, stack: Stack) -> None:
         codes, offsets = stack
         outer = codes[:_MOST_FRAMES], offsets[:_MOST_FRAMES]
         self._looks.append(_Raw(thread, min(due_ns, at_ns), at_ns, *outer))
 
-    def _programs_part(
-        self, codes: Sequence[CodeType], offsets: Sequence[int]
-    ) -> list[CodeLine]:
-        """Leave out our own functions, and all that a recording calls for itself."""
-        found = []
-        for code, offset in zip(codes, offsets, strict=True):
-            if self._functions.of(code):
-                found.append(self._lines.of(code, offset))
-            elif code.co_filename.startswith(_RECORDING):
-                break
-        return found
-
-    def _taken(
-        self,
-        frames: Sequence[Frame[CodeType]],
-        lines: Sequence[Frame[CodeLine]],
-        clock: ClockPair,
-        seen: Sequence[Seen] = (),
+    def _write_ended(
+        self, ended: EndedFrames, clock: ClockPair, seen: Sequence[Seen] = ()
     ) -> Fragment:
         if self._heard is not None:
-            self._heard([one for one in frames if one.thread not in self._beside])
-        if not frames and not lines and not seen:
+            self._heard([it for it in ended.functions if it.thread not in self._beside])
+        if not any(ended) and not seen:
             return Fragment(b"", 0)
+
+        def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - a callback
+            beside = thread in self._beside
+            if is_line and beside:
+                return None
+            kind: SamplesKind = "functions_beside" if beside else "functions"
+            kind = "source_lines" if is_line else kind
+            return SamplesLine(thread, self._names.thread_name(thread), self._hz, kind)
+
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        for thread, rows in by_thread(frames).items():
-            beside = thread in self._beside
-            kind: SamplesKind = "functions_beside" if beside else "functions"
-            codes = [frame.code for frame in rows]
-            line = self._line(thread, kind)
-            types = self._declared(plane, codes)
-            add_frames(plane, line, rows, types=types, clock=clock)
-        for thread, runs in by_thread(lines).items():
-            if thread not in self._beside:
-                line = self._line(thread, "source_lines")
-                types = self._declared(plane, [run.code.code for run in runs])
-                numbers = line_numbers(plane, [run.code.line for run in runs])
-                add_frames(plane, line, runs, types=types, clock=clock, stats=[numbers])
-        for one in seen:
-            self._add_core_time(plane, one, clock)
-        begins = [frame.begin_ns for frame in frames] + [one.begin_ns for one in seen]
-        begins += [run.begin_ns for run in lines]
+        begins = self._store.write_frames(
+            plane, ended, line_of=samples_line, clock=clock
+        )
+        for times in seen:
+            self._write_core_time(plane, times, clock)
+        begins += [times.begin_ns for times in seen]
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
-    def _line(self, thread: int, kind: SamplesKind) -> SamplesLine:
-        return SamplesLine(thread, self._names.of(thread), self._hz, kind)
-
-    def _declared(self, plane: PlaneBuilder, codes: Sequence[CodeType]) -> list[int]:
-        """Declare functions, and return the kinds of events that they are."""
-        return [
-            self._types.declare(plane, self._functions.of(code), code.co_filename)
-            for code in codes
-        ]
-
-    def _add_core_time(self, plane: PlaneBuilder, seen: Seen, clock: ClockPair) -> None:
+    def _write_core_time(
+        self, plane: PlaneBuilder, seen: Seen, clock: ClockPair
+    ) -> None:
         """Write when a thread wanted a core, within the time of all its readings."""
         known = seen.thread != OTHER_THREADS
-        name = self._names.of(seen.thread) if known else "other threads"
+        name = self._names.thread_name(seen.thread) if known else "other threads"
         line = SamplesLine(seen.thread, name, self._hz, "core_time")
         found = sorted(
             [
@@ -363,7 +328,7 @@ class PythonSamplesCollector:
             ]
         )
         types = [
-            plane.event_type(name, type_id=self._types.number(name))
+            plane.event_type(name, type_id=self._store.types.type_number(name))
             for _, _, name in found
         ]
         ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)
@@ -372,14 +337,3 @@ class PythonSamplesCollector:
             (ranges[:, 0] - clock.monotonic_ns) * _PS_PER_NS,
             (ranges[:, 1] - ranges[:, 0]) * _PS_PER_NS,
         )
-
-
-def _held_by(codes: Sequence[CodeType], offsets: Sequence[int]) -> Stack:
-    """Return the stack that kept the interpreter's lock until a look got it.
-
-    What takes long and is no call, as freeing a large array, lets go of it only where
-    the next function begins, which has nothing to do with it.
-    """
-    entered = bool(codes) and only_begins(codes[-1], offsets[-1])
-    kept = len(codes) - entered
-    return list(codes[:kept]), list(offsets[:kept])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from stepscope.xspace.writing.encode import StatColumn
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator, Sequence
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.xspace.samples_line import SamplesLine
@@ -22,6 +21,18 @@ if TYPE_CHECKING:
 
 #: What a frame is of: a function's code, or one line of it. One object for each.
 Code = TypeVar("Code")
+
+
+class _LineOfCode(Protocol):
+    """One line of a function; None where no line made the instruction."""
+
+    @property
+    def code(self) -> Any: ...
+    @property
+    def line(self) -> int | None: ...
+
+
+Line = TypeVar("Line", bound=_LineOfCode)
 
 #: A program may begin threads for as long as it runs.
 _MOST_THREADS: Final = 4_096
@@ -71,7 +82,7 @@ class SampledFrames(Generic[Code]):
     def __init__(self) -> None:
         self._stacks: dict[int, _Stack[Code]] = {}
 
-    def add(self, look: Look[Code]) -> list[Frame[Code]]:
+    def add_sample(self, look: Look[Code]) -> list[Frame[Code]]:
         """Return the frames that ended between the last look at the thread and this.
 
         They ended halfway between the last look and the time at which this one was
@@ -100,7 +111,7 @@ class SampledFrames(Generic[Code]):
         known.at_ns = look.at_ns
         return ended
 
-    def end(self, until_ns: int = 0) -> list[Frame[Code]]:
+    def end_frames(self, until_ns: int = 0) -> list[Frame[Code]]:
         """Return the frames that the last looks found.
 
         They ended there, or where they would have if the next look had found something
@@ -129,14 +140,10 @@ _SHIFT: Final = 0.618_033_988_749_895
 _SHIFTED: Final = 0.5
 
 
-def turns(hz: float, stop: threading.Event) -> Iterator[int]:
+def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
     """Yield when each look is due, in ns of `recorder.now`, and wait until then.
 
     Turns that passed meanwhile are not made up for.
-
-    Args:
-        hz: Looks in a second.
-        stop: Ends it.
     """
     period_ns = int(_NS_PER_S / hz)
     began_ns, turn, shift = recorder.now(), 0, 0.0
@@ -151,7 +158,7 @@ def turns(hz: float, stop: threading.Event) -> Iterator[int]:
 
 
 #: Frames are stored so often: what they are written into costs more than they do.
-STORE_NS: Final = 1_000_000_000
+_STORE_NS: Final = 1_000_000_000
 
 _PS_PER_NS: Final = 1000
 
@@ -162,57 +169,101 @@ class FunctionTypes:
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
 
-    def declare(self, plane: PlaneBuilder, name: str, path: str) -> int:
+    def declare_function(self, plane: PlaneBuilder, name: str, path: str) -> int:
         """Declare a function on a plane and return its number."""
-        known = self.number(name, path)
+        known = self.type_number(name, path)
         return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
 
-    def number(self, name: str, path: str = "") -> int:
+    def type_number(self, name: str, path: str = "") -> int:
         """Return the number of a name, the same in the whole recording."""
         return self._numbers.setdefault((name, path), len(self._numbers) + 1)
 
 
-def add_frames(
-    plane: PlaneBuilder,
-    line: SamplesLine,
-    frames: Sequence[Frame[Any]],
-    *,
-    types: Sequence[int],
-    clock: ClockPair,
-    stats: Sequence[StatColumn] = (),
-) -> None:
-    """Write what was found of one thread.
+class EndedFrames(NamedTuple):
+    """Frames of functions, and of their lines, which were found by the same samples."""
 
-    Args:
-        plane: The plane to write to.
-        line: The line.
-        frames: What was found.
-        types: The kind of event of each.
-        clock: When the recording began.
-        stats: Values of each.
+    functions: list[Frame[Any]]
+    lines: list[Frame[Any]]
+
+
+class FrameStore(Generic[Line]):
+    """Frames of one recording, kept from their samples until they are written.
+
+    Attributes:
+        types: Kinds of events of the recording.
     """
-    begin = np.array([frame.begin_ns for frame in frames], np.int64)
-    end = np.array([frame.end_ns for frame in frames], np.int64)
-    plane.line(line.id, name=line.name).events(
-        np.array(types, np.int64),
-        (begin - clock.monotonic_ns) * _PS_PER_NS,
-        (end - begin) * _PS_PER_NS,
-        stats=stats,
-    )
 
+    def __init__(self, describe: Callable[[Any], tuple[str, str]]) -> None:
+        """Begin without frames; `describe` returns name and file of a function."""
+        self.types = FunctionTypes()
+        self._describe = describe
+        self._functions: SampledFrames[Any] = SampledFrames()
+        self._lines: SampledFrames[Line] = SampledFrames()
+        self._ended = EndedFrames([], [])
+        self._stored_ns = 0
 
-def line_numbers(plane: PlaneBuilder, lines: Iterable[int | None]) -> StatColumn:
-    """Return a column of lines of files, as far as they are known."""
-    numbers = np.array([line or 0 for line in lines], np.int64)
-    return StatColumn(plane.stat_id(LINE), INT, numbers, present=numbers > 0)
+    def add_sample(self, sample: Look[Line]) -> None:
+        """Take in what a sample found; samples of a thread come in order."""
+        functions: list[Any] = [line.code for line in sample.stack]
+        self._ended.functions.extend(
+            self._functions.add_sample(
+                Look(sample.thread, sample.due_ns, sample.at_ns, functions)
+            )
+        )
+        self._ended.lines.extend(self._lines.add_sample(sample))
 
+    def take_ended(self, *, at_once: bool) -> EndedFrames | None:
+        """Return the frames that ended; None where it is too early to write them."""
+        now = recorder.now()
+        if now - self._stored_ns < _STORE_NS and not at_once:
+            return None
+        ended, self._ended, self._stored_ns = self._ended, EndedFrames([], []), now
+        return ended
 
-def by_thread(frames: Iterable[Frame[Code]]) -> dict[int, list[Frame[Code]]]:
-    """Return frames by the system's id of their thread, in their order."""
-    frames = list(frames)
-    found: dict[int, list[Frame[Code]]] = {
-        thread: [] for thread in sorted({frame.thread for frame in frames})
-    }
-    for frame in frames:
-        found[frame.thread].append(frame)
-    return found
+    def end_frames(self, until_ns: int = 0) -> EndedFrames:
+        """Return the frames that the last samples found, as `SampledFrames.end`."""
+        return EndedFrames(
+            self._functions.end_frames(until_ns), self._lines.end_frames(until_ns)
+        )
+
+    def write_frames(
+        self,
+        plane: PlaneBuilder,
+        frames: EndedFrames,
+        *,
+        line_of: Callable[[int, bool], SamplesLine | None],
+        clock: ClockPair,
+    ) -> list[int]:
+        """Write frames, and return when each began, in ns of the monotonic clock.
+
+        Args:
+            line_of: Returns the line of a thread, for its functions or (true) for
+                their lines; None where these are not written.
+        """
+        of_threads: dict[tuple[bool, int], list[Frame[Any]]] = {}
+        for is_line, ended in enumerate(frames):
+            for frame in sorted(ended, key=lambda frame: frame.thread):
+                of_threads.setdefault((bool(is_line), frame.thread), []).append(frame)
+        for (is_line, thread), rows in of_threads.items():
+            line = line_of(thread, is_line)
+            if line is None:
+                continue
+            codes = [frame.code.code if is_line else frame.code for frame in rows]
+            types = [
+                self.types.declare_function(plane, *self._describe(code))
+                for code in codes
+            ]
+            stats = []
+            if is_line:
+                numbers = np.array([frame.code.line or 0 for frame in rows], np.int64)
+                key = plane.stat_id(LINE)
+                stats.append(StatColumn(key, INT, numbers, present=numbers > 0))
+            begin = np.array([frame.begin_ns for frame in rows], np.int64)
+            end = np.array([frame.end_ns for frame in rows], np.int64)
+            plane.line(line.id, name=line.name).events(
+                np.array(types, np.int64),
+                (begin - clock.monotonic_ns) * _PS_PER_NS,
+                (end - begin) * _PS_PER_NS,
+                stats=stats,
+            )
+        return [frame.begin_ns for ended in frames for frame in ended]

@@ -21,21 +21,15 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.giving_way import (
     Entrance,
     FrameworkRecording,
-    GivesWay,
+    GivesXSpace,
+    OpenRecordings,
 )
-from stepscope.capture.collectors.left_over import OpenRecordings
-from stepscope.capture.collectors.levels import (
-    TracerLevels,
-    level_warnings,
-    levels_in_force,
-)
-from stepscope.capture.ground import annotate
+from stepscope.capture.collectors.levels import TracerLevels, levels_in_force
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
 from stepscope.capture.temporary import make_folder
 from stepscope.unavailable import Unavailable
@@ -45,7 +39,6 @@ from stepscope.xspace.writing.encode import number_field, sized_field
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
 
 _SERVICE: Final = "/tensorflow.ProfilerService/"
@@ -90,7 +83,6 @@ class ServiceRecording:
 
         Args:
             port: Where the server listens, on the loopback interface.
-            levels: Tracer levels to record with.
             host_name: What the recording calls this host.
 
         Raises:
@@ -102,23 +94,24 @@ class ServiceRecording:
             # A server that could not bind its port says nothing: it is called.
             grpc.channel_ready_future(self._channel).result(timeout=_CONNECT_S)
             self._session = uuid.uuid4().hex
-            self._call = self._method("Profile").future(
+            self._call = self._service_method("Profile").future(
                 _profile_request(levels, self._session, host_name)
             )
             time.sleep(_SETTLE_S)
-            if self._call.done():
-                _refused(self._call.result())
+            answer = self._call.result() if self._call.done() else None
         except grpc.FutureTimeoutError as timeout:
             self._channel.close()
             raise ServiceFailed(f"nothing answers on port {port}") from timeout
         except grpc.RpcError as refusal:
             self._channel.close()
-            raise ServiceFailed(_words(refusal)) from refusal
-        except ServiceFailed:
+            raise ServiceFailed(_refusal_text(refusal)) from refusal
+        if answer is not None:
             self._channel.close()
-            raise
+            raise ServiceFailed(
+                f"the profiler service ended at once, with {len(answer)} bytes"
+            )
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         """End the recording and return it, a serialized XSpace.
 
         Raises:
@@ -127,23 +120,30 @@ class ServiceRecording:
         grpc = import_grpc()
         try:
             request = sized_field(_TERMINATE_SESSION_ID, self._session.encode())
-            self._method("Terminate")(request, timeout=_CONNECT_S)
-            return _xspace_of(self._call.result(timeout=_COLLECT_S))
+            self._service_method("Terminate")(request, timeout=_CONNECT_S)
+            for field, value in fields_of(self._call.result(timeout=_COLLECT_S)):
+                if field == _RESPONSE_XSPACE and not isinstance(value, int):
+                    return bytes(value)
         except grpc.RpcError as refusal:
-            raise ServiceFailed(_words(refusal)) from refusal
+            raise ServiceFailed(_refusal_text(refusal)) from refusal
         except grpc.FutureTimeoutError as timeout:
             raise ServiceFailed(
                 f"the profiler service did not answer within {_COLLECT_S:.0f} s"
             ) from timeout
+        except MalformedMessage as damage:
+            raise ServiceFailed(
+                "the profiler service sent a malformed answer"
+            ) from damage
         finally:
-            self.leave()
+            self.leave_session()
+        raise ServiceFailed("the profiler service recorded nothing")
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         """Cancel the recording if it is pending, which frees the service."""
         self._call.cancel()
         self._channel.close()
 
-    def _method(self, name: str) -> Any:
+    def _service_method(self, name: str) -> Any:
         unchanged: Callable[[bytes], bytes] = bytes
         return self._channel.unary_unary(
             _SERVICE + name,
@@ -174,34 +174,7 @@ def _profile_request(levels: TracerLevels, session: str, host_name: str) -> byte
     )
 
 
-def _refused(response: bytes) -> NoReturn:
-    """A recording that ended at once is none.
-
-    Raises:
-        ServiceFailed: Always.
-    """
-    raise ServiceFailed(
-        f"the profiler service ended at once, with {len(response)} bytes"
-    )
-
-
-def _xspace_of(response: bytes) -> bytes:
-    """Return the recording inside a ProfileResponse.
-
-    Raises:
-        ServiceFailed: There is none.
-    """
-    try:
-        for field, value in fields_of(response):
-            if field == _RESPONSE_XSPACE and not isinstance(value, int):
-                return bytes(value)
-    except MalformedMessage as damage:
-        raise ServiceFailed("the profiler service sent a malformed answer") from damage
-    raise ServiceFailed("the profiler service recorded nothing")
-
-
-def _words(refusal: Any) -> str:
-    """Return one line of what a call said."""
+def _refusal_text(refusal: Any) -> str:
     details = str(refusal.details()).splitlines() or [""]
     return f"the profiler service refused: {details[0] or refusal.code().name}"
 
@@ -215,28 +188,19 @@ _SERVER: Final = "the program's own TensorFlow profiler server"
 _REFUSAL: Final = "STEPSCOPE_TF_SERVER"
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
-_OPEN: Final = OpenRecordings()
 #: Process → port of TensorFlow's server in it. The server lives as long as its process
 #: does, whatever becomes of the recordings, and a forked child has none.
 _SERVERS: Final[dict[int, int]] = {}
 
 
-class TensorFlowCollector(GivesWay):
+class TensorFlowCollector(GivesXSpace):
     """Records with TensorFlow's profiler while the program uses TensorFlow."""
 
     name = "tensorflow"
     framework = "TensorFlow"
-    left_over = _OPEN
+    left_over = OpenRecordings()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._recording: FrameworkRecording | None = None
-        self._was_given = False
-        self._xspace: bytes | None = None
-        self._asked = _USUAL
-        self._warnings: list[str] = []
-
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return why TensorFlow cannot be recorded; None where it can."""
         if "tensorflow" not in sys.modules:
             return Unavailable(
@@ -245,7 +209,7 @@ class TensorFlowCollector(GivesWay):
                 remedy="Import tensorflow before the recording starts.",
             )
         try:
-            _native().ProfilerSession  # noqa: B018 - only whether it is there
+            _native_profiler().ProfilerSession  # noqa: B018 - only whether it is there
         except (ImportError, AttributeError):
             return Unavailable(
                 code="NOT_RECORDED",
@@ -254,63 +218,45 @@ class TensorFlowCollector(GivesWay):
             )
         return None
 
-    def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        del clock
-        self._warnings = []
-        self._asked = TracerLevels.asked(options)
-        self._recording = self._begun(options)
-        _OPEN.add(self._recording.stop)
-        annotate.add_forward(_annotation)
+    @staticmethod
+    def make_annotation(name: str, stats: Mapping[str, object]) -> Any:
+        """Return TensorFlow's own annotation."""
+        from tensorflow.python.profiler.trace import Trace  # noqa: PLC0415 - the user's
 
-    def _halt(self) -> None:
-        self._was_given |= annotate.remove_forward(_annotation)
-        recording, self._recording = self._recording, None
-        if recording is not None:
-            self._xspace = recording.stop()
-            _OPEN.ended(recording.stop)
+        return Trace(name, **stats)
 
-    def _exit(self) -> None:
-        annotate.remove_forward(_annotation)
-        recording, self._recording = self._recording, None
-        if recording is not None:
-            _OPEN.ended(recording.stop)
-            recording.leave()
+    def list_entrances(self) -> Iterable[Entrance]:
+        """Yield what starts TensorFlow's profiler."""
+        yield Entrance(_native_profiler(), "ProfilerSession", _OWN)
+        yield Entrance(_native_profiler(), "start_server", _SERVER)
 
-    def _end(self) -> Collected:
-        self._halt()
-        xspace = self._xspace
-        if xspace is None:
-            return Collected(b"", tuple(self._warnings))
-        levels = levels_in_force(xspace)
-        differ = level_warnings("TensorFlow", self._asked, levels)
-        # Annotations are critical: any host level but 0 records them.
-        holds = self._was_given and levels is not None and levels.host > 0
-        return Collected(xspace, (*self._warnings, *differ), holds)
-
-    def _entrances(self) -> Iterable[Entrance]:
-        yield Entrance(_native(), "ProfilerSession", _OWN)
-        yield Entrance(_native(), "start_server", _SERVER)
-
-    def _programs_own(self) -> str | None:
+    def program_profiler(self) -> str | None:
+        """Return TensorFlow's profiler where the program has started it."""
         public = sys.modules.get("tensorflow.python.profiler.profiler_v2")
         return None if getattr(public, "_profiler", None) is None else _OWN
 
-    def _begun(self, options: ProfilerOptions) -> FrameworkRecording:
-        if self._asked == _USUAL or _takes_levels():
-            self.traces_python = bool(self._asked.python)
-            return _InProcess(self._asked, options.max_bytes)
+    def open_recording(
+        self, asked: TracerLevels, options: ProfilerOptions
+    ) -> FrameworkRecording:
+        """Begin a session in the process, or a recording of TensorFlow's server."""
+        # A session that was asked for levels of its own shows whether it heeds them.
+        if asked == _USUAL or (
+            levels_in_force(_InProcess(_PROBED, max_bytes=0).stop_session()) == _PROBED
+        ):
+            self.traces_python = bool(asked.python)
+            return _InProcess(asked, options.max_bytes)
         why_not = _why_no_server(options)
         if why_not is None:
             try:
                 recording = ServiceRecording(
-                    _server_port(), self._asked, host_name=socket.gethostname()
+                    _server_port(), asked, host_name=socket.gethostname()
                 )
             except ServiceFailed as failure:
                 why_not = str(failure)
             else:
-                self.traces_python = bool(self._asked.python)
+                self.traces_python = bool(asked.python)
                 self._warnings.append(
-                    f"TensorFlow takes tracer levels ({self._asked}) only through its "
+                    f"TensorFlow takes tracer levels ({asked}) only through its "
                     f"own server, which was started on port {_server_port()}; it "
                     "listens on all interfaces until this process ends "
                     f"({_REFUSAL}=0 forbids it)"
@@ -319,16 +265,22 @@ class TensorFlowCollector(GivesWay):
         self._warnings.append(
             f"TensorFlow records at its usual tracer levels ({_USUAL}): {why_not}"
         )
-        return _InProcess(self._asked, options.max_bytes)
+        return _InProcess(asked, options.max_bytes)
 
 
 class _InProcess:
     """A session of this process, which writes what it recorded into a folder."""
 
     def __init__(self, levels: TracerLevels, max_bytes: int) -> None:
-        self._folder = Path(make_folder("tensorflow", within=_roomy_folder(max_bytes)))
+        # In containers the file system in memory is often small.
         try:
-            self._session = _native().ProfilerSession()
+            fits = shutil.disk_usage(_MEMORY).free > max_bytes
+        except OSError:
+            fits = False
+        within = _MEMORY if fits and os.access(_MEMORY, os.W_OK) else None
+        self._folder = Path(make_folder("tensorflow", within=within))
+        try:
+            self._session = _native_profiler().ProfilerSession()
             self._session.start(
                 str(self._folder),
                 {
@@ -338,45 +290,29 @@ class _InProcess:
                 },
             )
         except BaseException:
-            self._clear()
+            shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         try:
             self._session.export_to_tb()
             files = sorted(self._folder.rglob("*.xplane.pb"))
             return b"".join(path.read_bytes() for path in files)
         finally:
             # Dropping the session ends it whatever happened.
-            del self._session
-            self._clear()
+            self.leave_session()
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         del self._session
-        self._clear()
-
-    def _clear(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _native() -> Any:
+def _native_profiler() -> Any:
     from tensorflow.python.profiler.internal import (  # noqa: PLC0415 - the user's
         _pywrap_profiler,
     )
 
     return _pywrap_profiler
-
-
-def _annotation(name: str, stats: Mapping[str, object]) -> Any:
-    from tensorflow.python.profiler.trace import Trace  # noqa: PLC0415 - the user's
-
-    return Trace(name, **stats)
-
-
-def _takes_levels() -> bool:
-    """Return whether this TensorFlow heeds the levels that a session is given."""
-    recorded = _InProcess(_PROBED, max_bytes=0).stop()
-    return levels_in_force(recorded) == _PROBED
 
 
 def _why_no_server(options: ProfilerOptions) -> str | None:
@@ -402,18 +338,6 @@ def _server_port() -> int:
     process = os.getpid()
     if process not in _SERVERS:
         port = free_port()
-        _native().start_server(port)
+        _native_profiler().start_server(port)
         _SERVERS[process] = port
     return _SERVERS[process]
-
-
-def _roomy_folder(max_bytes: int) -> Path | None:
-    """Memory where a recording fits, else None: the usual temporary folder.
-
-    In containers the file system in memory is often small.
-    """
-    try:
-        roomy = shutil.disk_usage(_MEMORY).free > max_bytes
-    except OSError:
-        return None
-    return _MEMORY if roomy and os.access(_MEMORY, os.W_OK) else None

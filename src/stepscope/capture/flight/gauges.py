@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from stepscope.capture.flight.nvml import DeviceUse
     from stepscope.capture.flight.watch import Step
@@ -26,8 +27,11 @@ _MOST_LOOPS: Final = 16
 _OTHERS: Final = "others"
 _NONE: Final = "no annotation"
 
-#: Labels and value of each sample of a family.
+_ESCAPED: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+#: Suffix, labels and value of each sample of a family.
 _Samples = list[tuple[str, dict[str, str], float]]
+#: Name, kind, what it is about, samples.
+_Family = tuple[str, str, str, _Samples]
 
 
 class Gauges:
@@ -43,7 +47,7 @@ class Gauges:
         self._slow = 0
         self._last_s: float | None = None
 
-    def hear(
+    def hear_steps(
         self,
         steps: Sequence[Step],
         medians_ns: Mapping[str, int],
@@ -56,11 +60,9 @@ class Gauges:
         """Take note of steps that ended.
 
         Args:
-            steps: All of them.
             medians_ns: Median of the last steps of each loop.
             parts_ns: Time of the last steps by innermost annotation; "" is none.
             input_ns: Their time in annotations that fetch input; None for no such one.
-            slow: How many of them were slow.
             wall_s: Now, in seconds since 1970.
         """
         if not steps:
@@ -84,7 +86,7 @@ class Gauges:
             self._slow += slow
             self._last_s = wall_s
 
-    def text(
+    def metrics_text(
         self,
         *,
         written: Iterable[str],
@@ -94,139 +96,103 @@ class Gauges:
         """Return all gauges.
 
         Args:
-            written: Why each profile was written.
-            listening: Whether steps are heard now.
             devices: What the driver says of each device; empty where there is none.
         """
         with self._lock:
-            families = self._of_steps()
-        whys = Counter(written)
+            families = self._step_families()
+        whys: _Samples = [
+            ("_total", {"why": why}, count)
+            for why, count in sorted(Counter(written).items())
+        ]
         families += [
-            _family(
-                ("stepscope_listening", "gauge", "1 while steps are heard."),
+            (
+                *("stepscope_listening", "gauge", "1 while steps are heard."),
                 [("", {}, float(listening))],
             ),
-            _family(
-                ("stepscope_profiles_written", "counter", "Profiles, by cause."),
-                [("_total", {"why": why}, n) for why, n in sorted(whys.items())],
-            ),
-            *_of_process(),
-            *_of_devices(devices),
+            ("stepscope_profiles_written", "counter", "Profiles, by cause.", whys),
+            *_process_families(),
         ]
-        return "".join(families) + "# EOF\n"
+        families += [
+            (
+                *(name, "gauge", about),
+                [
+                    ("", {"device": str(number), "name": it.name}, getattr(it, field))
+                    for number, it in enumerate(devices)
+                ],
+            )
+            for field, (name, about) in _DEVICE_GAUGES.items()
+        ]
+        # One without samples is left out: it is not known, and not 0.
+        lines = [line for it in families if it[3] for line in _family_lines(*it)]
+        return "\n".join([*lines, "# EOF\n"])
 
-    def _of_steps(self) -> list[str]:
+    def _step_families(self) -> list[_Family]:
         sums: _Samples = []
         for loop, count in self._steps.items():
             sums.append(("_count", {"loop": loop}, count))
             sums.append(("_sum", {"loop": loop}, self._seconds[loop]))
-        medians: _Samples = [("", {"loop": it}, s) for it, s in self._medians.items()]
-        parts: _Samples = [("", {"part": it}, r) for it, r in self._parts.items()]
-        last: _Samples = [] if self._last_s is None else [("", {}, self._last_s)]
-        input_: _Samples = [] if self._input is None else [("", {}, self._input)]
         return [
-            _family(("stepscope_step_seconds", "summary", "Length of steps."), sums),
-            _family(
-                (
-                    "stepscope_step_median_seconds",
-                    "gauge",
-                    "Median of the last 64 steps.",
-                ),
-                medians,
+            ("stepscope_step_seconds", "summary", "Length of steps.", sums),
+            (
+                *("stepscope_step_median_seconds", "gauge"),
+                "Median of the last 64 steps.",
+                [("", {"loop": it}, s) for it, s in self._medians.items()],
             ),
-            _family(
-                (
-                    "stepscope_step_part_ratio",
-                    "gauge",
-                    "Share of the last steps in each annotation, without those in it.",
-                ),
-                parts,
+            (
+                *("stepscope_step_part_ratio", "gauge"),
+                "Share of the last steps in each annotation, without those in it.",
+                [("", {"part": it}, r) for it, r in self._parts.items()],
             ),
-            _family(
-                (
-                    "stepscope_step_input_ratio",
-                    "gauge",
-                    "Share of the last steps in annotations that fetch input.",
-                ),
-                input_,
+            (
+                *("stepscope_step_input_ratio", "gauge"),
+                "Share of the last steps in annotations that fetch input.",
+                [] if self._input is None else [("", {}, self._input)],
             ),
-            _family(
-                ("stepscope_slow_steps", "counter", "Steps that were slow."),
+            (
+                *("stepscope_slow_steps", "counter", "Steps that were slow."),
                 [("_total", {}, self._slow)],
             ),
-            _family(
-                (
-                    "stepscope_last_step_timestamp_seconds",
-                    "gauge",
-                    "When a step was last heard to end.",
-                ),
-                last,
+            (
+                *("stepscope_last_step_timestamp_seconds", "gauge"),
+                "When a step was last heard to end.",
+                [] if self._last_s is None else [("", {}, self._last_s)],
             ),
         ]
 
 
-def _of_process() -> list[str]:
+#: Field of a device → its gauge, and what it is about.
+_DEVICE_GAUGES: Final = {
+    "busy": (
+        "stepscope_device_busy_ratio",
+        "Share of the driver's last sampling period in which a kernel ran.",
+    ),
+    "used_bytes": ("stepscope_device_memory_used_bytes", "Memory in use, by all."),
+    "total_bytes": ("stepscope_device_memory_bytes", "Memory of the device."),
+}
+
+
+def _process_families() -> list[_Family]:
     """Return memory and processor time, by the names of Prometheus's own clients."""
-    try:
+    memory: _Samples = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        memory: _Samples = []
-    else:
-        memory = [("", {}, pages * os.sysconf("SC_PAGE_SIZE"))]
+        memory.append(("", {}, pages * os.sysconf("SC_PAGE_SIZE")))
     return [
-        _family(("process_resident_memory_bytes", "gauge", "Resident memory."), memory),
-        _family(
-            ("process_cpu_seconds", "counter", "Processor time of all threads."),
+        ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
+        (
+            *("process_cpu_seconds", "counter", "Processor time of all threads."),
             [("_total", {}, time.process_time())],
         ),
     ]
 
 
-def _of_devices(devices: Sequence[DeviceUse]) -> list[str]:
-    def samples(field: str) -> _Samples:
-        return [
-            ("", {"device": str(number), "name": it.name}, getattr(it, field))
-            for number, it in enumerate(devices)
-        ]
-
-    return [
-        _family(
-            (
-                "stepscope_device_busy_ratio",
-                "gauge",
-                "Share of the driver's last sampling period in which a kernel ran.",
-            ),
-            samples("busy"),
-        ),
-        _family(
-            ("stepscope_device_memory_used_bytes", "gauge", "Memory in use, by all."),
-            samples("used_bytes"),
-        ),
-        _family(
-            ("stepscope_device_memory_bytes", "gauge", "Memory of the device."),
-            samples("total_bytes"),
-        ),
-    ]
-
-
-def _family(head: tuple[str, str, str], samples: _Samples) -> str:
-    """Write a family; one without samples is left out: it is not known, and not 0."""
-    if not samples:
-        return ""
-    name, kind, about = head
-    lines = [f"# TYPE {name} {kind}", f"# HELP {name} {about}"]
+def _family_lines(name: str, kind: str, about: str, samples: _Samples) -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    yield f"# HELP {name} {about}"
     for suffix, labels, value in samples:
-        told = ",".join(f'{key}="{_escaped(it)}"' for key, it in labels.items())
-        lines.append(
-            f"{name}{suffix}{{{told}}} {value!r}"
-            if told
-            else f"{name}{suffix} {value!r}"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+        escaped = {key: label.translate(_ESCAPED) for key, label in labels.items()}
+        listed = ",".join(f'{key}="{label}"' for key, label in escaped.items())
+        yield f"{name}{suffix}{f'{{{listed}}}' if listed else ''} {value!r}"
 
 
 _PATH: Final = "/metrics"
@@ -248,7 +214,6 @@ class MetricsServer:
 
         Args:
             where: A port of this machine alone, 0 for a free one; or `host:port`.
-            text: Gives what is answered.
 
         Raises:
             BadUsage: It cannot listen there.
@@ -261,7 +226,7 @@ class MetricsServer:
             )
         try:
             self._server = _Server(
-                (host.strip("[]") or _LOOPBACK, int(port)), _handler(text)
+                (host.strip("[]") or _LOOPBACK, int(port)), _handler_class(text)
             )
         except OSError as error:
             raise BadUsage(
@@ -275,12 +240,12 @@ class MetricsServer:
         )
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop_serving(self) -> None:
         """Answer no more."""
         self._server.shutdown()
         self._server.server_close()
 
-    def forked(self) -> None:
+    def forget_in_child(self) -> None:
         """In a child: the port is its parent's."""
         self._server.socket.close()
 
@@ -292,7 +257,7 @@ class _Server(ThreadingHTTPServer):
         """Say nothing of clients that go: the program's output is its own."""
 
 
-def _handler(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
+def _handler_class(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _PATIENCE_S
 

@@ -45,13 +45,13 @@ class Bell:
             register(number, file=writing, all_threads=False, chain=chain)
             self._number = number
 
-    def ring(self) -> None:
+    def ring_bell(self) -> None:
         """Wake the thread."""
         self._rung = True
         with contextlib.suppress(OSError):
             os.write(self._writing.number(), b"\n")
 
-    def wait(self, seconds: float) -> bool:
+    def wait_for_ring(self, seconds: float) -> bool:
         """Wait, at most so long; whether it was the signal that ended it."""
         try:
             # Unlike `select.select`, it takes files of any number.
@@ -64,13 +64,13 @@ class Bell:
             pass
         except OSError:
             # The program has closed it, among all files: no signal is heard any more.
-            self.end()
+            self.stop_listening()
             time.sleep(seconds)
             return False
         rung, self._rung = self._rung, False
         return not rung
 
-    def end(self) -> None:
+    def stop_listening(self) -> None:
         """Listen no more."""
         if self._number is not None:
             faulthandler.unregister(self._number)
@@ -84,29 +84,25 @@ class LastWords:
 
     def __init__(self, heard: Callable[[BaseException], object]) -> None:
         """Come before the hook that is there, which is called in any case."""
-        self._heard = heard
+        self._heard: Callable[[BaseException], object] | None = heard
         self._before: Callable[..., Any] = sys.excepthook
-        self._ours = self._hook
+        self._ours = self._call_hooks
         sys.excepthook = self._ours
 
-    def end(self) -> None:
+    def restore_hook(self) -> None:
         """Give the hook back, unless another came before it."""
         if sys.excepthook is self._ours:
             sys.excepthook = self._before
-        self._heard = _nothing
+        self._heard = None
 
-    def _hook(
+    def _call_hooks(
         self,
         kind: type[BaseException],
         error: BaseException,
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if not isinstance(error, KeyboardInterrupt):
+            if self._heard is not None and not isinstance(error, KeyboardInterrupt):
                 self._heard(error)
         finally:
             self._before(kind, error, traceback)
-
-
-def _nothing(_error: BaseException) -> None:
-    """Whoever heard has ended."""

@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope import rundir
 from stepscope._core import recorder
@@ -22,14 +22,22 @@ from stepscope.capture.collectors.process import ProcessCollector
 from stepscope.capture.collectors.python_samples import PythonSamplesCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.spool import Fragment
-from stepscope.capture.recording.assembling import Recording, assemble, spool_head
-from stepscope.capture.recording.saving import Place, claim, hosts_of, save
+from stepscope.capture.recording.assembling import (
+    Recording,
+    assemble_profile,
+    spool_head,
+)
+from stepscope.capture.recording.saving import (
+    Place,
+    claim_place,
+    hosts_in_run,
+    save_file,
+)
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.merging.merge import whole_length
 from stepscope.xspace.reading.decode import decode_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from stepscope.capture.collectors.contract import Collected, Collector
@@ -41,12 +49,11 @@ _RING_EVENTS: Final = 8_192
 _COLLECTORS: Final = ("host", "process", "python_samples", "compilations")
 
 
-class Saved:
+class Saved(NamedTuple):
     """What became of an attempt to write a profile."""
 
-    def __init__(self, path: Path | None, why_not: str = "") -> None:
-        self.path = path
-        self.why_not = why_not
+    path: Path | None
+    why_not: str = ""
 
 
 class Ring:
@@ -72,7 +79,7 @@ class Ring:
             own=TracerLevels(host=1, device=0, python=0),
             collectors=_COLLECTORS,
         )
-        self._place, self._spool = claim(
+        self._place, self._spool = claim_place(
             rundir.run_directory(logdir, rundir.new_run_name(time.time())),
             head=spool_head(self._recording),
             max_bytes=max_bytes,
@@ -92,25 +99,25 @@ class Ring:
         """Whether it records: not while it is paused."""
         return self._host is not None
 
-    def resume(self) -> None:
+    def resume_recording(self) -> None:
         """Record from now on; what was kept before a pause is kept still."""
         with self._lock:
             if self._host is not None:
                 return
             self._host = HostCollector(
-                ring_events=_RING_EVENTS, heard=self._notebook.hear
+                ring_events=_RING_EVENTS, heard=self._notebook.hear_rows
             )
-            self._begin(self._host)
+            self._start_collector(self._host)
             self._others = {
                 "process": ProcessCollector(),
-                "python_samples": self._sampler(),
+                "python_samples": self._new_sampler(),
             }
             for collector in self._others.values():
-                if collector.available() is None:
-                    self._begin(collector)
+                if collector.why_unavailable() is None:
+                    self._start_collector(collector)
             self._listen_to_compilers()
 
-    def pause(self) -> None:
+    def pause_recording(self) -> None:
         """Store what was recorded, and record no more until `resume`."""
         with self._lock:
             if self._host is None:
@@ -119,31 +126,38 @@ class Ring:
             if self._compilations is not None:
                 ended.append(self._compilations)
             for collector in ended:
-                self._store(collector.name, self._stopped(collector))
+                self._store_collected(collector.name, self._stop_collector(collector))
             self._host, self._others, self._compilations = None, {}, None
 
-    def flush(self) -> None:
+    def store_new_events(self) -> None:
         """Store what was recorded since the last call."""
         with self._lock:
             if self._host is None:
                 return
             self._listen_to_compilers()
             for collector in (self._host, *self._others.values(), self._compilations):
-                if collector is not None:
-                    self._store_fragment(collector.name, collector.flush)
+                if collector is None:
+                    continue
+                try:
+                    fragment = collector.take_fragment()
+                except Exception as error:  # noqa: BLE001 - a collector's edge
+                    self._note_failure(collector.name, error)
+                    continue
+                if fragment.xspace:
+                    self._append_fragment(collector.name, fragment)
 
-    def look(self) -> None:
+    def store_running_functions(self) -> None:
         """Store all there is, the functions that run at this moment too."""
         with self._lock:
-            self.flush()
+            self.store_new_events()
             sampler = self._others.get("python_samples")
             if sampler is not None:
                 # Functions that have not returned are known at its end alone.
-                self._store(sampler.name, self._stopped(sampler))
-                self._others["python_samples"] = self._sampler()
-                self._begin(self._others["python_samples"])
+                self._store_collected(sampler.name, self._stop_collector(sampler))
+                self._others["python_samples"] = self._new_sampler()
+                self._start_collector(self._others["python_samples"])
 
-    def save(self, why: str) -> Saved:
+    def write_run(self, why: str) -> Saved:
         """Write what is kept as a run of its own; the ring goes on.
 
         Args:
@@ -153,25 +167,31 @@ class Ring:
             compiled = b""
             if self._compilations is not None:
                 # PyTorch's compiler says what it did since the ring began: not stored.
-                collected = self._stopped(self._compilations)
+                collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None
                 self._listen_to_compilers()
             try:
-                content = self._spool.content() + compiled
+                content = self._spool.read_content() + compiled
             except OSError as error:
                 return Saved(None, f"what was kept could not be read: {error}")
             warnings = [why, *self.warnings]
             if self._spool.dropped_events:
                 warnings.append("what is older than this ring holds was let go of")
-            since_ns = self._since_ns()
+            # When the first began of all that is kept.
+            oldest_ns = self._spool.oldest_ns()
+            since_ns = None
+            if oldest_ns is not None:
+                since_ns = self._recording.begin.wall_of(oldest_ns)
         directory = rundir.run_directory(self._logdir, rundir.new_run_name(time.time()))
-        host = rundir.host_file_name(platform.node(), os.environ, hosts_of(directory))
+        host = rundir.host_file_name(
+            platform.node(), os.environ, hosts_in_run(directory)
+        )
         try:
             return Saved(
-                save(
+                save_file(
                     Place(directory=directory, host=host),
-                    assemble(
+                    assemble_profile(
                         [],
                         content,
                         recording=self._recording,
@@ -184,90 +204,69 @@ class Ring:
         except (OSError, ValueError) as error:
             return Saved(None, f"{directory} could not be written: {error}")
 
-    def end(self, *, keep: bool) -> None:
+    def end_recording(self, *, keep: bool) -> None:
         """Record no more; the file goes unless it is kept."""
-        self.pause()
+        self.pause_recording()
         with self._lock:
             if keep:
-                self._spool.leave()
+                self._spool.leave_file()
                 return
-            self._spool.remove()
+            self._spool.remove_file()
             with contextlib.suppress(OSError):
                 # Nothing else is in it, unless another process is of the same run.
                 self._place.directory.rmdir()
 
-    def forked(self) -> None:
+    def forget_in_child(self) -> None:
         """In a child: neither file nor threads are its own."""
         self._lock = threading.RLock()
-        self._spool.leave()
+        self._spool.leave_file()
         if self._host is not None:
             # Else a recording of its own has readied the child.
-            self._host.forget()
+            self._host.forget_in_child()
             recorder.forget()
         self._host, self._others, self._compilations = None, {}, None
 
-    def _since_ns(self) -> int | None:
-        """Return when the first began of all that is kept, since 1970."""
-        oldest_ns = self._spool.oldest_ns()
-        return None if oldest_ns is None else self._recording.begin.wall_of(oldest_ns)
-
-    def _sampler(self) -> PythonSamplesCollector:
+    def _new_sampler(self) -> PythonSamplesCollector:
         return PythonSamplesCollector(heard=self._notebook.hear_frames)
 
     def _listen_to_compilers(self) -> None:
         """Begin once the program has imported a framework that compiles."""
         if self._compilations is None:
             compilations = CompilationsCollector()
-            if compilations.available() is None:
+            if compilations.why_unavailable() is None:
                 self._compilations = compilations
-                self._begin(compilations)
+                self._start_collector(compilations)
 
-    def _begin(self, collector: Collector) -> None:
+    def _start_collector(self, collector: Collector) -> None:
         try:
-            collector.start(self._options, self._recording.begin)
+            collector.start_collecting(self._options, self._recording.begin)
         except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._fail(collector.name, error)
+            self._note_failure(collector.name, error)
 
-    def _stopped(self, collector: Collector) -> Collected | None:
+    def _stop_collector(self, collector: Collector) -> Collected | None:
         try:
-            return collector.stop()
+            return collector.hand_over()
         except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._fail(collector.name, error)
+            self._note_failure(collector.name, error)
             return None
 
-    def _store(self, name: str, collected: Collected | None) -> None:
-        if collected is not None and collected.xspace:
-            begin_ns = self._begin_of(collected.xspace)
-            self._append(name, Fragment(collected.xspace, 1, begin_ns))
-
-    def _store_fragment(self, name: str, flush: Callable[[], Fragment]) -> None:
-        try:
-            fragment = flush()
-        except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._fail(name, error)
+    def _store_collected(self, name: str, collected: Collected | None) -> None:
+        if collected is None or not collected.xspace:
             return
-        if fragment.xspace:
-            self._append(name, fragment)
+        xspace, begin_ns = collected.xspace, None
+        if whole_length(xspace) == len(xspace):
+            offsets_ps = decode_bytes(xspace).events.offset_ps
+            if len(offsets_ps):
+                begin_ns = self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
+        self._append_fragment(name, Fragment(xspace, 1, begin_ns))
 
-    def _append(self, name: str, fragment: Fragment) -> None:
+    def _append_fragment(self, name: str, fragment: Fragment) -> None:
         if whole_length(fragment.xspace) == len(fragment.xspace):
-            self._spool.append(fragment)
+            self._spool.append_fragment(fragment)
         else:
-            self._fail(name, ValueError("what it recorded is malformed"))
+            self._note_failure(name, ValueError("what it recorded is malformed"))
 
-    def _begin_of(self, xspace: bytes) -> int | None:
-        """Return when the first event of a message began; None without events.
-
-        Of a message that is torn within there is none; `_append` says so.
-        """
-        if whole_length(xspace) != len(xspace):
-            return None
-        offsets_ps = decode_bytes(xspace).events.offset_ps
-        if not len(offsets_ps):
-            return None
-        return self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
-
-    def _fail(self, name: str, error: Exception) -> None:
+    def _note_failure(self, name: str, error: Exception) -> None:
         sentence = f"{name} did not record: {type(error).__name__}: {error}"
         if sentence not in self.warnings:
             self.warnings.append(sentence)

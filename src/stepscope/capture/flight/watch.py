@@ -64,17 +64,13 @@ class _Loop:
     def median_ns(self) -> int:
         return self.sorted[len(self.sorted) // 2]
 
-    def learn(self, dur_ns: int) -> None:
+    def add_duration(self, dur_ns: int) -> None:
         self.seen += 1
         if len(self._by_age) == _WINDOW:
             oldest = self._by_age.popleft()
             del self.sorted[bisect.bisect_left(self.sorted, oldest)]
         self._by_age.append(dur_ns)
         bisect.insort(self.sorted, dur_ns)
-
-    def deviation_ns(self) -> int:
-        median = self.median_ns
-        return sorted(abs(it - median) for it in self.sorted)[len(self.sorted) // 2]
 
 
 class StepWatch:
@@ -90,7 +86,7 @@ class StepWatch:
         #: The step that ended last; None before the first.
         self.last: Step | None = None
 
-    def ended(self, step: Step) -> Slow | None:
+    def judge_step(self, step: Step) -> Slow | None:
         """Take note of a step; return it where it is slow."""
         self._silent = False
         self._heard_ns = max(self._heard_ns, step.end_ns)
@@ -101,22 +97,22 @@ class StepWatch:
                 return None
             loop = self._loops[step.name] = _Loop()
         slow = None
-        if self._counts(loop, step.dur_ns) and self._is_slow(loop, step.dur_ns):
+        if self._is_slow(loop, step.dur_ns):
             slow = Slow(step, loop.median_ns)
             loop.exempt_until = loop.seen + _COOLDOWN
             loop.worst_ns = step.dur_ns
-        loop.learn(step.dur_ns)
+        loop.add_duration(step.dur_ns)
         return slow
 
     def medians_ns(self) -> dict[str, int]:
         """Return the median of the last steps of each loop."""
         return {name: loop.median_ns for name, loop in self._loops.items()}
 
-    def seen(self) -> dict[str, int]:
+    def step_counts(self) -> dict[str, int]:
         """Return how many steps of each loop have ended."""
         return {name: loop.seen for name, loop in self._loops.items()}
 
-    def hangs(self, now_ns: int) -> bool:
+    def detects_hang(self, now_ns: int) -> bool:
         """Return whether steps have ceased, once for each silence."""
         if self.last is None or self._silent:
             return False
@@ -127,15 +123,16 @@ class StepWatch:
         """Count silence from here: steps were not heard meanwhile."""
         self._heard_ns = now_ns
 
-    def _counts(self, loop: _Loop, dur_ns: int) -> bool:
-        if loop.seen >= loop.exempt_until:
-            return True
-        return 0 < _FAR_WORSE * loop.worst_ns < dur_ns
-
     def _is_slow(self, loop: _Loop, dur_ns: int) -> bool:
-        median = loop.median_ns
-        if dur_ns <= self._slower_than * median or dur_ns - median < _LEAST_NS:
+        is_far_worse = 0 < _FAR_WORSE * loop.worst_ns < dur_ns
+        if loop.seen < loop.exempt_until and not is_far_worse:
+            return False
+        median_ns = loop.median_ns
+        longer_ns = dur_ns - median_ns
+        if dur_ns <= self._slower_than * median_ns or longer_ns < _LEAST_NS:
             return False
         # Every second step may be a longer one: then the median deviation is 0.
-        often = loop.sorted[int(_OFTEN * len(loop.sorted))]
-        return dur_ns > often and dur_ns - median > _DEVIATIONS * loop.deviation_ns()
+        often_ns = loop.sorted[int(_OFTEN * len(loop.sorted))]
+        deviations_ns = sorted(abs(it - median_ns) for it in loop.sorted)
+        deviation_ns = deviations_ns[len(loop.sorted) // 2]
+        return dur_ns > often_ns and longer_ns > _DEVIATIONS * deviation_ns

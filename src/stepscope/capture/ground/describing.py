@@ -52,24 +52,24 @@ def announce(model: object) -> None:
     Raises:
         BadUsage: Objects of this kind cannot be described.
     """
-    parameters = describe(model)
+    parameters = describe_model(model)
     try:
         _ANNOUNCED.append(weakref.ref(model))
     except TypeError:
         _ANNOUNCED.append(lambda: parameters)
 
 
-def announced() -> tuple[Parameter, ...]:
+def announced_parameters() -> tuple[Parameter, ...]:
     """Return the variables of every model that was announced and still is there."""
     found: dict[Parameter, None] = {}
     for get in _ANNOUNCED:
         model = get()
         if model is not None:
-            found.update(dict.fromkeys(describe(model)))
+            found.update(dict.fromkeys(describe_model(model)))
     return tuple(found)
 
 
-def describe(model: object) -> tuple[Parameter, ...]:
+def describe_model(model: object) -> tuple[Parameter, ...]:
     """Return the variables of a model, in its own order.
 
     Args:
@@ -83,13 +83,29 @@ def describe(model: object) -> tuple[Parameter, ...]:
     keras, torch, jax = (sys.modules.get(name) for name in ("keras", "torch", "jax"))
     # A Keras model on PyTorch is a module as well; Keras knows its names.
     if keras is not None and isinstance(model, keras.Model):
-        return tuple(map(_of_keras, model.weights))
+        return tuple(
+            # Keras 2 has names only, which end in the number of an output.
+            _make_parameter(
+                getattr(weight, "path", None) or str(weight.name).partition(":")[0],
+                weight,
+                trainable=bool(weight.trainable),
+            )
+            for weight in model.weights
+        )
     if torch is not None and isinstance(model, torch.nn.Module):
-        return tuple(_of_torch(*named) for named in model.named_parameters())
+        return tuple(
+            _make_parameter(
+                name, parameter, separator=".", trainable=bool(parameter.requires_grad)
+            )
+            for name, parameter in model.named_parameters()
+        )
     if jax is not None:
         leaves = jax.tree_util.tree_flatten_with_path(model)[0]
         if leaves and all(hasattr(leaf, "shape") for _, leaf in leaves):
-            return tuple(_of_jax(path, leaf) for path, leaf in leaves)
+            # Whether an optimizer sees a leaf is nowhere said.
+            return tuple(
+                _make_parameter(path, leaf, trainable=None) for path, leaf in leaves
+            )
     raise BadUsage(
         f"a {type(model).__name__} cannot be described; give a Keras model, a PyTorch "
         "module or, with jax imported, a pytree of arrays."
@@ -102,74 +118,43 @@ def described_space(hostname: str, parameters: Iterable[Parameter]) -> bytes:
     plane = builder.plane(MODEL_PLANE)
     for number, parameter in enumerate(parameters, start=1):
         # Names alone may be shared by several models.
-        plane.event_type(parameter.name, type_id=number, stats=_stats(parameter))
+        stats: dict[str, Value] = {ParameterStat.SCOPE: parameter.scope}
+        if parameter.shape is not None:
+            stats[ParameterStat.SHAPE] = msgspec.json.encode(parameter.shape).decode()
+        if parameter.dtype is not None:
+            stats[ParameterStat.DTYPE] = parameter.dtype
+        if parameter.trainable is not None:
+            stats[ParameterStat.TRAINABLE] = int(parameter.trainable)
+        plane.event_type(parameter.name, type_id=number, stats=stats)
     return builder.to_bytes()
 
 
-def _stats(parameter: Parameter) -> dict[str, Value]:
-    stats: dict[str, Value] = {ParameterStat.SCOPE: parameter.scope}
-    if parameter.shape is not None:
-        stats[ParameterStat.SHAPE] = msgspec.json.encode(parameter.shape).decode()
-    if parameter.dtype is not None:
-        stats[ParameterStat.DTYPE] = parameter.dtype
-    if parameter.trainable is not None:
-        stats[ParameterStat.TRAINABLE] = int(parameter.trainable)
-    return stats
+def _make_parameter(
+    name: str | Iterable[Any],
+    variable: Any,
+    *,
+    separator: str = "/",
+    trainable: bool | None,
+) -> Parameter:
+    if isinstance(name, str):
+        scope = name.rpartition(separator)[0]
+    else:
+        keys = [_path_key(part) for part in name]
+        name, scope = separator.join(keys), separator.join(keys[:-1])
+    try:
+        shape = tuple(int(size) for size in variable.shape)
+    except (RuntimeError, TypeError, ValueError):
+        # It is not built yet.
+        shape = None
+    dtype = getattr(variable, "dtype", None)
+    if dtype is not None:
+        dtype = str(getattr(dtype, "name", None) or dtype).removeprefix("torch.")
+    return Parameter(name, scope, shape, dtype, trainable)
 
 
-def _of_keras(weight: Any) -> Parameter:
-    # Keras 2 has names only, which end in the number of an output.
-    name = getattr(weight, "path", None) or str(weight.name).partition(":")[0]
-    return Parameter(
-        name=name,
-        scope=name.rpartition("/")[0],
-        shape=_sizes(weight),
-        dtype=_type_name(weight),
-        trainable=bool(weight.trainable),
-    )
-
-
-def _of_torch(name: str, parameter: Any) -> Parameter:
-    return Parameter(
-        name=name,
-        scope=name.rpartition(".")[0],
-        shape=_sizes(parameter),
-        dtype=_type_name(parameter),
-        trainable=bool(parameter.requires_grad),
-    )
-
-
-def _of_jax(path: Iterable[Any], leaf: Any) -> Parameter:
-    keys = [_key(part) for part in path]
-    return Parameter(
-        name="/".join(keys),
-        scope="/".join(keys[:-1]),
-        shape=_sizes(leaf),
-        dtype=_type_name(leaf),
-        # Whether an optimizer sees a leaf is nowhere said.
-        trainable=None,
-    )
-
-
-def _key(part: Any) -> str:
+def _path_key(part: Any) -> str:
     """Return one step of a path: a key, an index or the name of a field."""
     for field in ("key", "idx", "name"):
         if hasattr(part, field):
             return str(getattr(part, field))
     return str(part)
-
-
-def _sizes(variable: Any) -> tuple[int, ...] | None:
-    """Its dimensions; None of one that is not built yet."""
-    try:
-        return tuple(int(size) for size in variable.shape)
-    except (RuntimeError, TypeError, ValueError):
-        return None
-
-
-def _type_name(variable: Any) -> str | None:
-    dtype = getattr(variable, "dtype", None)
-    if dtype is None:
-        return None
-    name = getattr(dtype, "name", None) or str(dtype)
-    return str(name).removeprefix("torch.")

@@ -64,7 +64,7 @@ class ThreadNames:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
 
-    def refresh(self) -> None:
+    def refresh_names(self) -> None:
         """Look at the threads that are there now."""
         if len(self._names) >= _MOST_NAMES:
             self._names.clear()
@@ -73,7 +73,7 @@ class ThreadNames:
             if number is not None:
                 self._names[number] = thread.name
 
-    def own(self) -> frozenset[int]:
+    def own_threads(self) -> frozenset[int]:
         """Return the threads that record."""
         return frozenset(
             thread
@@ -81,7 +81,7 @@ class ThreadNames:
             if name.startswith(OWN_THREADS)
         )
 
-    def of(self, thread: int) -> str:
+    def thread_name(self, thread: int) -> str:
         """Return the name of a thread, or its id in words."""
         return self._names.get(thread, f"thread {thread}")
 
@@ -92,60 +92,45 @@ def add_rows(
     """Add events to a plane, a line for each thread; how many they were.
 
     Args:
-        plane: Where they are added.
-        rows: In any order.
         zero_ns: The monotonic time from which lines count.
-        names: Of the threads.
     """
-    ids = {name: plane.event_type(_text(name)) for name in set(rows.names)}
+    ids = {name: plane.event_type(_printable_text(name)) for name in set(rows.names)}
     types = np.array([ids[name] for name in rows.names], np.int64)
     begin = np.array(rows.begin_ns, np.int64)
     dur = np.maximum(np.array(rows.end_ns, np.int64) - begin, 0)
     threads = np.array(rows.thread, np.int64)
     lines: dict[int, LineBuilder] = {}
     for thread in np.unique(threads).tolist():
-        lines[thread] = plane.line(thread, name=names.of(thread))
-    # Values of equal names and kinds are columns.
-    for shape, chosen in _shapes(rows.stats).items():
+        lines[thread] = plane.line(thread, name=names.thread_name(thread))
+    # Values of equal names and kinds are columns. The key is flat, names and then
+    # types, because one is made for each event.
+    of_shapes: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for row, values in enumerate(rows.stats):
+        shape: tuple[Any, ...] = ()
+        if values:
+            shape = (*values, *map(type, values.values()))
+        of_shapes[shape].append(row)
+    for shape, chosen in of_shapes.items():
         at = np.array(chosen, np.int64)
+        half = len(shape) // 2
         for thread, line in lines.items():
             of_line = at[threads[at] == thread]
-            if len(of_line):
-                line.events(
-                    types[of_line],
-                    (begin[of_line] - zero_ns) * _PS_PER_NS,
-                    dur[of_line] * _PS_PER_NS,
-                    stats=_columns(plane, shape, rows.stats, of_line.tolist()),
-                )
+            if not len(of_line):
+                continue
+            stats = [rows.stats[row] for row in of_line.tolist()]
+            line.events(
+                types[of_line],
+                (begin[of_line] - zero_ns) * _PS_PER_NS,
+                dur[of_line] * _PS_PER_NS,
+                stats=[
+                    _make_column(plane, name, kind, [values[name] for values in stats])
+                    for name, kind in zip(shape[:half], shape[half:], strict=True)
+                ],
+            )
     return len(types)
 
 
-#: Names of values, and then their types: flat, because one is made for each event.
-_Shape = tuple[Any, ...]
-
-
-def _shapes(stats: Sequence[Mapping[str, object]]) -> dict[_Shape, list[int]]:
-    """Return rows by the names of their values and the types of these."""
-    found: defaultdict[_Shape, list[int]] = defaultdict(list)
-    for row, values in enumerate(stats):
-        found[(*values, *map(type, values.values())) if values else ()].append(row)
-    return found
-
-
-def _columns(
-    plane: PlaneBuilder,
-    shape: _Shape,
-    stats: Sequence[Mapping[str, object]],
-    rows: Sequence[int],
-) -> list[StatColumn]:
-    names, kinds = shape[: len(shape) // 2], shape[len(shape) // 2 :]
-    return [
-        _column(plane, name, kind, [stats[row][name] for row in rows])
-        for name, kind in zip(names, kinds, strict=True)
-    ]
-
-
-def _column(
+def _make_column(
     plane: PlaneBuilder, name: str, kind: type, values: Sequence[object]
 ) -> StatColumn:
     key = plane.stat_id(name)
@@ -154,7 +139,7 @@ def _column(
             return StatColumn(key, INT, np.array(values, np.int64))
         except OverflowError:
             # Numbers beyond 64 bits are written as text.
-            return _texts(plane, key, [str(value) for value in values])
+            return _text_column(plane, key, [str(value) for value in values])
     if issubclass(kind, float | np.floating):
         return StatColumn(key, DOUBLE, np.array(values, np.float64))
     if kind is bytes:
@@ -165,10 +150,10 @@ def _column(
             np.array([places[body] for body in values], np.int64),
             texts=[body for body in places if isinstance(body, bytes)],
         )
-    return _texts(plane, key, [_text(value) for value in values])
+    return _text_column(plane, key, [_printable_text(value) for value in values])
 
 
-def _texts(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
+def _text_column(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
     distinct = dict.fromkeys(texts)
     if 2 * len(distinct) <= len(texts):
         # Texts that repeat are stored once, among the names.
@@ -183,7 +168,7 @@ def _texts(plane: PlaneBuilder, key: int, texts: Sequence[str]) -> StatColumn:
     )
 
 
-def _text(value: object) -> str:
+def _printable_text(value: object) -> str:
     """Return a text as it is; else a value's type, since showing it may compute it."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()

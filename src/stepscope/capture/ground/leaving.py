@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.ground.signals import (
     Alarm,
-    die_by,
-    handler_of,
+    die_by_signal,
     hold_exceptions,
+    program_handler,
     set_handler,
 )
 
@@ -67,12 +67,12 @@ class Leaving:
         self._end, self._forked = end, forked
         if not self._registered:
             self._registered = True
-            atexit.register(self._at_exit)
+            atexit.register(self._end_at_exit)
             if hasattr(os, "register_at_fork"):
                 os.register_at_fork(
                     before=self._hold_signal,
                     after_in_parent=self._let_signal_through,
-                    after_in_child=self._in_child,
+                    after_in_child=self._forget_in_child,
                 )
         self._take_signal()
 
@@ -82,8 +82,8 @@ class Leaving:
         A framework ends its own profiler there, and what it recorded is lost then.
         """
         if self._registered:
-            atexit.unregister(self._at_exit)
-            atexit.register(self._at_exit)
+            atexit.unregister(self._end_at_exit)
+            atexit.register(self._end_at_exit)
 
     def forget(self) -> None:
         """Call nothing any more, and give the signal back."""
@@ -107,7 +107,7 @@ class Leaving:
                     self._signalled = False
                     os.kill(os.getpid(), signal.SIGTERM)
 
-    def _at_exit(self) -> None:
+    def _end_at_exit(self) -> None:
         if self._end is not None:
             # The program has ended: its handlers can change nothing any more.
             with contextlib.suppress(BaseException):
@@ -131,7 +131,7 @@ class Leaving:
         if blocked is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
-    def _in_child(self) -> None:
+    def _forget_in_child(self) -> None:
         forked = self._forked
         self._end = self._forked = None
         self._busy = 0
@@ -139,7 +139,7 @@ class Leaving:
         self._storing = None
         alarm, self._alarm = self._alarm, None
         if alarm is not None:
-            alarm.forget()
+            alarm.forget_in_child()
         # The child has our signal handler, and nothing to store by it.
         self._give_signal_back()
         if forked is not None:
@@ -157,7 +157,7 @@ class Leaving:
         if self._end is None:
             # It came to it only after the recording.
             return
-        before = handler_of(signal.SIGTERM)
+        before = program_handler(signal.SIGTERM)
         if before == self._on_signal:
             return
         if before is signal.SIG_DFL or callable(before):
@@ -165,7 +165,7 @@ class Leaving:
             signal.signal(signal.SIGTERM, self._on_signal)
             self._took_signal = True
             if before is signal.SIG_DFL and os.name == "posix":
-                self._alarm = Alarm(signal.SIGTERM, self._signalled_somewhere)
+                self._alarm = Alarm(signal.SIGTERM, self._answer_alarm)
 
     def _give_signal_back(self) -> None:
         if not self._took_signal:
@@ -176,7 +176,7 @@ class Leaving:
         self._took_signal = False
         alarm, self._alarm = self._alarm, None
         if alarm is not None:
-            alarm.end()
+            alarm.end_thread()
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
             set_handler(signal.SIGTERM, self._before)
 
@@ -187,15 +187,15 @@ class Leaving:
         before = self._before
         is_ours = signal.getsignal(signal.SIGTERM) == self._on_signal
         try:
-            self._store()
+            self._store_once()
         finally:
             if callable(before):
                 before(number, frame)
             # A handler that the program set later may call us, but not the default.
             elif is_ours:
-                die_by(signal.SIGTERM)
+                die_by_signal(signal.SIGTERM)
 
-    def _signalled_somewhere(self) -> None:
+    def _answer_alarm(self) -> None:
         """Called by a thread of our own when the signal arrives."""
         if signal.getsignal(signal.SIGTERM) != self._on_signal:
             return
@@ -204,13 +204,13 @@ class Leaving:
         while self._busy and time.monotonic() < deadline:
             time.sleep(_GRACE_S / 10)
         threading.Thread(
-            target=self._store, name="stepscope-leaving", daemon=True
+            target=self._store_once, name="stepscope-leaving", daemon=True
         ).start()
         self._stored.wait(max(0.0, deadline - time.monotonic()))
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
-            die_by(signal.SIGTERM)
+            die_by_signal(signal.SIGTERM)
 
-    def _store(self) -> None:
+    def _store_once(self) -> None:
         """End the recording, once; whoever comes later waits until it has ended."""
         if not self._claim.acquire(blocking=False):
             self._stored.wait(_STORE_S)

@@ -86,21 +86,21 @@ def at_safe_point(
     turn = _Turn(call)
     last = time.monotonic() + _PATIENCE * within_s
     while True:
-        in_main_thread(turn.take)
-        came = _first_of(turn.looked, over, within_s=within_s)
+        in_main_thread(turn.take_turn)
+        came = _wait_for_first(turn.looked, over, within_s=within_s)
         if turn.taken.is_set():
             turn.made.wait()
             return True
         if not came or time.monotonic() >= last:
-            return turn.withdraw()
+            return turn.withdraw_call()
         turn.looked.clear()
         time.sleep(_AGAIN_S)
 
 
-def _first_of(
+def _wait_for_first(
     looked: threading.Event, over: threading.Event | None, *, within_s: float
 ) -> bool:
-    """Wait for the first event until the second is set; whether the first came."""
+    """Wait for the first event until the second is set; return whether it came."""
     if over is None:
         return looked.wait(within_s)
     deadline = time.monotonic() + within_s
@@ -133,7 +133,7 @@ class _Turn:
         self.taken = threading.Event()
         self.made = threading.Event()
 
-    def take(self) -> None:
+    def take_turn(self) -> None:
         """Make the call if this is a point for it."""
         if _is_safe(sys._getframe(1)) and self._claim.acquire(blocking=False):  # noqa: SLF001 - as tracebacks do
             self.taken.set()
@@ -144,8 +144,8 @@ class _Turn:
                 self.made.set()
         self.looked.set()
 
-    def withdraw(self) -> bool:
-        """See to it that the call is not made any more; whether it was."""
+    def withdraw_call(self) -> bool:
+        """See to it that the call is not made any more; return whether it was."""
         if self._claim.acquire(blocking=False):
             return False
         self.made.wait()
@@ -158,29 +158,17 @@ _given: list[_Pending] = []
 
 def _is_safe(frame: FrameType | None) -> bool:
     """Return whether nothing that must not be disturbed is under way in the frames."""
-    frame = _around_wait(None if frame is None else frame.f_back)
+    # Whoever waits for other threads has let go of the locks of Python's own. A main
+    # thread that does little else is met nowhere but where a wait ends.
+    frame = None if frame is None else frame.f_back
+    waits = frame is not None and frame.f_code.co_qualname in _WAITS
+    while waits and frame is not None:
+        if frame.f_globals.get("__name__") != threading.__name__:
+            break
+        frame = frame.f_back
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""
         if module.startswith(_UNSAFE) and not module.startswith(_HOLD_NOTHING):
             return False
         frame = frame.f_back
     return True
-
-
-def _around_wait(frame: FrameType | None) -> FrameType | None:
-    """Return the frame around a wait for other threads, where one is under way.
-
-    Whoever waits has let go of the locks of Python's own. A main thread that does
-    little else is met nowhere but where a wait ends.
-    """
-    if frame is None or not _is_of_threads(frame):
-        return frame
-    if frame.f_code.co_qualname not in _WAITS:
-        return frame
-    while frame is not None and _is_of_threads(frame):
-        frame = frame.f_back
-    return frame
-
-
-def _is_of_threads(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__") == threading.__name__

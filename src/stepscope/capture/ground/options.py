@@ -23,7 +23,7 @@ _LEAST_BYTES: Final = 2**20
 LEAST_WINDOW_S: Final = 0.4
 #: A window holds no more of PyTorch's events where nobody says how far it reaches: the
 #: program waits some 12 µs for each to be stored, for less than 2 s in all
-#: (docs/overhead.md#what-stop-costs).
+#: (docs/overhead.md#what-stopping-costs).
 MAX_EVENTS: Final = 150_000
 
 
@@ -75,7 +75,15 @@ class ProfilerOptions:
             BadUsage: A value is out of range or of another type; one line.
         """
         for name, highest in _LEVELS.items():
-            _check_level(name, getattr(self, name), highest)
+            level = getattr(self, name)
+            known = range(highest + 1)
+            if (
+                isinstance(level, bool)
+                or not isinstance(level, int)
+                or level not in known
+            ):
+                listed = ", ".join(map(str, known))
+                raise BadUsage(f"{name}={level!r} does not exist; known: {listed}.")
         if self.delay_ms is not None and not _is_number(self.delay_ms, least=0):
             raise BadUsage(
                 f"delay_ms={self.delay_ms!r} is no delay; give milliseconds from 0, "
@@ -90,19 +98,20 @@ class ProfilerOptions:
                 f"max_slowdown={self.max_slowdown!r} is no limit; give 0 or more, 1 "
                 "for steps that take twice as long."
             )
-        _check_collectors(self.collectors)
+        names: object = self.collectors
+        is_choice = isinstance(names, tuple) and all(
+            isinstance(it, str) for it in names
+        )
+        if names != "auto" and not is_choice:
+            raise BadUsage(
+                f'collectors={names!r} is no choice; give "auto" or a tuple of names, '
+                'such as ("host", "process").'
+            )
         if not _is_number(self.max_bytes, least=_LEAST_BYTES):
             raise BadUsage(
                 f"max_bytes={self.max_bytes!r} is too little for a recording; give "
                 f"{_LEAST_BYTES:,} or more."
             )
-
-
-def _check_level(name: str, level: object, highest: int) -> None:
-    known = range(highest + 1)
-    if isinstance(level, bool) or not isinstance(level, int) or level not in known:
-        listed = ", ".join(map(str, known))
-        raise BadUsage(f"{name}={level!r} does not exist; known: {listed}.")
 
 
 def _check_rate(name: str, rate: float, highest: float, of_what: str) -> None:
@@ -115,13 +124,3 @@ def _check_rate(name: str, rate: float, highest: float, of_what: str) -> None:
 def _is_number(value: object, *, least: float) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and value >= least  # type: ignore[operator]
-
-
-def _check_collectors(names: object) -> None:
-    if names == "auto":
-        return
-    if not isinstance(names, tuple) or not all(isinstance(it, str) for it in names):
-        raise BadUsage(
-            f'collectors={names!r} is no choice; give "auto" or a tuple of names, such '
-            'as ("host", "process").'
-        )

@@ -40,7 +40,6 @@ class Alarm:
 
         Args:
             number: Of the signal; it must have a handler in Python.
-            heard: Called by the thread.
         """
         self._number = number
         self._heard = heard
@@ -52,18 +51,18 @@ class Alarm:
         if before != -1:
             signal.set_wakeup_fd(before)
         self._thread = threading.Thread(
-            target=self._listen, name="stepscope-alarm", daemon=True
+            target=self._listen_until_over, name="stepscope-alarm", daemon=True
         )
         self._thread.start()
 
-    def end(self) -> None:
+    def end_thread(self) -> None:
         """Listen no more; called by the main thread."""
         self._give_back()
         with contextlib.suppress(OSError):
             os.write(self._writing.number(), _OVER)
         self._thread.join(_ENDS_WITHIN_S)
 
-    def forget(self) -> None:
+    def forget_in_child(self) -> None:
         """In a forked child: what it hears is not for its parent."""
         self._give_back()
         self._reading.close()
@@ -76,11 +75,18 @@ class Alarm:
             with contextlib.suppress(OSError):
                 signal.set_wakeup_fd(there)
 
-    def _listen(self) -> None:
+    def _listen_until_over(self) -> None:
         while True:
-            heard = self._wait()
+            heard = b""
+            with contextlib.suppress(OSError):
+                heard = os.read(self._reading.number(), 64)
             if not heard:
-                self._lose_signal()
+                from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
+                    in_main_thread,
+                )
+
+                # Nothing is written any more to what the program has closed.
+                in_main_thread(self._give_back)
                 break
             if self._number in heard:
                 self._heard()
@@ -89,21 +95,8 @@ class Alarm:
         self._reading.close()
         self._writing.close()
 
-    def _wait(self) -> bytes:
-        with contextlib.suppress(OSError):
-            return os.read(self._reading.number(), 64)
-        return b""
 
-    def _lose_signal(self) -> None:
-        """Have nothing written any more to what the program has closed."""
-        from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
-            in_main_thread,
-        )
-
-        in_main_thread(self._give_back)
-
-
-def die_by(number: int) -> None:
+def die_by_signal(number: int) -> None:
     """End this process by a signal, from whichever thread, as if nobody handled it."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, signal.SIG_DFL)
@@ -164,16 +157,18 @@ def hold_exceptions() -> Iterator[None]:
         return
     _held.error = None
     try:
-        for number, handler in _handlers():
-            if callable(handler) and not _is_ours(handler):
-                _replace(number, _Holding(handler))
+        for number, handler in _current_handlers():
+            module = getattr(handler, "__module__", None) or ""
+            is_ours = isinstance(handler, _Holding) or module.startswith(_OURS)
+            if callable(handler) and not is_ours:
+                _replace_handler(number, _Holding(handler))
         _held.by = os.getpid()
         yield
     finally:
         try:
-            for number, handler in _handlers():
+            for number, handler in _current_handlers():
                 if isinstance(handler, _Holding):
-                    _replace(number, handler.handler)
+                    _replace_handler(number, handler.handler)
         finally:
             _held.by = 0
         error, _held.error = _held.error, None
@@ -181,7 +176,7 @@ def hold_exceptions() -> Iterator[None]:
             raise error
 
 
-def handler_of(number: int) -> Any:
+def program_handler(number: int) -> Any:
     """Return the handler that the program has set for a signal."""
     handler = signal.getsignal(number)
     return handler.handler if isinstance(handler, _Holding) else handler
@@ -193,7 +188,7 @@ def set_handler(number: int, handler: Any) -> None:
     signal.signal(number, _Holding(handler) if holds else handler)
 
 
-def _handlers() -> Iterator[tuple[int, Any]]:
+def _current_handlers() -> Iterator[tuple[int, Any]]:
     for number in _signal_numbers():
         yield number, signal.getsignal(number)
 
@@ -203,12 +198,7 @@ def _signal_numbers() -> tuple[int, ...]:
     return tuple(map(int, signal.valid_signals()))
 
 
-def _is_ours(handler: object) -> bool:
-    module = getattr(handler, "__module__", None) or ""
-    return isinstance(handler, _Holding) or module.startswith(_OURS)
-
-
-def _replace(number: int, handler: Callable[..., object]) -> None:
+def _replace_handler(number: int, handler: Callable[..., object]) -> None:
     """Set a handler in Python, and leave the system's own table as it is.
 
     A library may have put a handler in C before Python's, as `faulthandler` does, or
@@ -216,7 +206,7 @@ def _replace(number: int, handler: Callable[..., object]) -> None:
     """
     import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
 
-    sigaction = _sigaction()
+    sigaction = _system_sigaction()
     before = ctypes.create_string_buffer(_SIGACTION_BYTES)
     if sigaction is not None:
         sigaction(number, None, before)
@@ -226,7 +216,7 @@ def _replace(number: int, handler: Callable[..., object]) -> None:
 
 
 @functools.cache
-def _sigaction() -> Any:
+def _system_sigaction() -> Any:
     """Return the system's function; None where it has none."""
     import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
 

@@ -35,7 +35,7 @@ class OwnDescriptor:
     def __init__(self, number: int) -> None:
         """Take over an open descriptor."""
         self.unchecked = number
-        self._identity = _identity(number)
+        self._identity = _file_identity(number)
 
     def number(self) -> int:
         """Return its number.
@@ -43,9 +43,9 @@ class OwnDescriptor:
         Raises:
             OSError: It was closed.
         """
-        if _identity(self.unchecked) != self._identity:
+        if _file_identity(self.unchecked) != self._identity:
             self.unchecked = -1
-            raise _closed()
+            raise _closed_error()
         return self.unchecked
 
     def close(self) -> None:
@@ -77,9 +77,9 @@ class OwnFile(OwnDescriptor):
         with suppress(OSError):
             return super().number()
         number = os.open(self._path, self._flags & ~_CREATING)
-        if _identity(number) != self._identity:
+        if _file_identity(number) != self._identity:
             os.close(number)
-            raise _closed()
+            raise _closed_error()
         self.unchecked = number
         return number
 
@@ -88,11 +88,11 @@ class OwnFile(OwnDescriptor):
         self._path = path
 
 
-def _closed() -> OSError:
+def _closed_error() -> OSError:
     return OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
-def _identity(number: int) -> tuple[int, int] | None:
+def _file_identity(number: int) -> tuple[int, int] | None:
     try:
         status = os.fstat(number)
     except OSError:
@@ -150,16 +150,16 @@ class Spool:
         self._kept_bytes = 0
         if path is not None:
             self._file = OwnFile(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
-            if not self._write(self._file, head, at=0):
-                self._release()
+            if not self._write_fragment(self._file, head, at=0):
+                self.leave_file()
 
-    def append(self, fragment: Fragment) -> None:
+    def append_fragment(self, fragment: Fragment) -> None:
         """Store a fragment; where the disk refuses it, in memory."""
         body, events = fragment.xspace, fragment.events
         if not body:
             return
         at = self._begin + self._stored_bytes
-        if self._file is not None and self._write(self._file, body, at=at):
+        if self._file is not None and self._write_fragment(self._file, body, at=at):
             self._stored.append(_Stored(len(body), events, fragment.begin_ns))
             self._stored_bytes += len(body)
         else:
@@ -168,11 +168,11 @@ class Spool:
         if self._stored_bytes + self._kept_bytes > self._max_bytes:
             self._drop_oldest(newest=len(body))
 
-    def content(self) -> bytes:
+    def read_content(self) -> bytes:
         """Return all fragments one after the other, the head first."""
         parts = [self._head]
         if self._file is not None:
-            stored = _read(self._file, self._begin, self._stored_bytes)
+            stored = _read_bytes(self._file, self._begin, self._stored_bytes)
             parts.append(stored)
         parts += [fragment.xspace for fragment in self._kept]
         return b"".join(parts)
@@ -183,45 +183,39 @@ class Spool:
         begins += [it.begin_ns for it in self._kept]
         return min((it for it in begins if it is not None), default=None)
 
-    def remove(self) -> None:
+    def remove_file(self) -> None:
         """Remove the file: what it held is stored elsewhere."""
-        self._release()
+        self.leave_file()
         if self.path is not None:
-            self._unlink(self.path)
+            self._unlink_file(self.path)
 
-    def leave(self) -> None:
+    def leave_file(self) -> None:
         """Leave the file as it is, for whoever reads it."""
-        self._release()
-
-    def _release(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
-    def _unlink(self, path: Path) -> None:
+    def _unlink_file(self, path: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             # It stays, and may be read.
             self.refused = error
 
-    def _write(self, file: OwnFile, body: bytes, *, at: int) -> bool:
+    def _write_fragment(self, file: OwnFile, body: bytes, *, at: int) -> bool:
         """Write a whole fragment, or nothing of it."""
         try:
-            _write_all(file, body, at)
+            _write_bytes(file, body, at)
         except OSError as error:
             self.refused = error
-            self._cut(file, at)
-            return False
-        return True
-
-    def _cut(self, file: OwnFile, size: int) -> None:
-        """Take away what was written of a fragment that did not fit."""
+        else:
+            return True
         try:
-            os.ftruncate(file.number(), size)
+            os.ftruncate(file.number(), at)
         except OSError as error:
             # A reader stops at the torn fragment even so.
             self.refused = error
+        return False
 
     def _drop_oldest(self, *, newest: int) -> None:
         """Let go of the oldest half, so that it does not have to be done soon again.
@@ -241,9 +235,9 @@ class Spool:
             self._kept_bytes -= len(fragment.xspace)
             self.dropped_events += fragment.events
         if self._file is not None and self._begin > len(self._head):
-            self._shorten(self._file)
+            self._shorten_file(self._file)
 
-    def _shorten(self, old: OwnFile) -> None:
+    def _shorten_file(self, old: OwnFile) -> None:
         """Make a file of the head and of what still counts, and go on with that one.
 
         The old file stays whole until the new one is: a kill in between loses nothing.
@@ -255,31 +249,31 @@ class Spool:
         new = None
         try:
             new = OwnFile(fresh, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
-            _write_all(new, self._head, 0)
+            _write_bytes(new, self._head, 0)
             for done in range(0, self._stored_bytes, _COPY_BYTES):
                 size = min(_COPY_BYTES, self._stored_bytes - done)
-                part = _read(old, self._begin + done, size)
-                _write_all(new, part, len(self._head) + done)
+                part = _read_bytes(old, self._begin + done, size)
+                _write_bytes(new, part, len(self._head) + done)
             fresh.replace(self.path)
             new.set_path(self.path)
         except OSError as error:
             self.refused = error
             if new is not None:
                 new.close()
-            self._unlink(fresh)
+            self._unlink_file(fresh)
             return
-        self._release()
+        self.leave_file()
         self._file, self._begin = new, len(self._head)
 
 
-def _write_all(file: OwnFile, body: bytes, at: int) -> None:
+def _write_bytes(file: OwnFile, body: bytes, at: int) -> None:
     done = 0
     view = memoryview(body)
     while done < len(body):
         done += os.pwrite(file.number(), view[done:], at + done)
 
 
-def _read(file: OwnFile, at: int, size: int) -> bytes:
+def _read_bytes(file: OwnFile, at: int, size: int) -> bytes:
     parts = []
     while size > 0:
         part = os.pread(file.number(), size, at)

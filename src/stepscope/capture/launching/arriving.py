@@ -34,7 +34,7 @@ class Arrivals:
         """Begin to notice; a module that is there already is announced now."""
         sys.meta_path.insert(0, self)
         for name in [name for name in self._waited if name in sys.modules]:
-            self._announce(name)
+            self._announce_module(name)
 
     def find_spec(
         self,
@@ -51,30 +51,29 @@ class Arrivals:
                 continue
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
-                self._listen(name, spec)
+                self._hear_loader(name, spec.loader)
                 return spec
         return None
 
-    def _listen(self, name: str, spec: ModuleSpec) -> None:
-        loader = spec.loader
+    def _hear_loader(self, name: str, loader: object) -> None:
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return
 
-        def executed(module: ModuleType) -> None:
+        def execute_and_announce(module: ModuleType) -> None:
             # Nothing of ours is left on the loader: programs look at it.
             vars(loader).pop("exec_module", None)
             with NO_FRAME:
                 execute(module)
-            self._announce(name)
+            self._announce_module(name)
 
         try:
-            vars(loader)["exec_module"] = executed
+            vars(loader)["exec_module"] = execute_and_announce
         except TypeError:
             # A loader without attributes of its own stays unheard.
             return
 
-    def _announce(self, name: str) -> None:
+    def _announce_module(self, name: str) -> None:
         arrived = self._waited.pop(name, None)
         if not self._waited and self in sys.meta_path:
             sys.meta_path.remove(self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -33,7 +34,6 @@ _ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
-    "stepscope.capture.profile",
     "stepscope.capture.keras",
     "stepscope.profiler.recording",
 )
@@ -58,7 +58,7 @@ def arm() -> None:
     if not forks:
         # What was forked is recorded only if it steps, so its parent stays.
         tell_ancestors(plan.notes)
-    Armed(plan, steps_only=forks).wait()
+    Armed(plan, steps_only=forks).begin_waiting()
 
 
 class Armed:
@@ -68,7 +68,6 @@ class Armed:
         """Follow a plan.
 
         Args:
-            plan: What to record.
             steps_only: Without steps record nothing, whatever time passes: so do
                 processes that were forked.
         """
@@ -80,48 +79,40 @@ class Armed:
         )
 
         self._plan = plan
+        guard = harmless(lambda reason: self._window.abandon(reason))  # noqa: PLW0108 - the window is made with it
+        self._end_window = guard(self._close_window)
         self._window = Window(
             plan,
             begun=self._end_first,
-            left=self._left,
-            over=self._over,
+            left=self._end_window,
+            over=self._stop_hearing,
         )
         self._counter: StepCounter[Window] = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []
         self._ends = threading.Event()
         self._watcher: threading.Thread | None = None
         self._steps_only = steps_only
-        guard = harmless(self._window.abandon)
-        self._ended = guard(self._ended_)
-        self._by_time = guard(self._by_time_)
         self._guard = guard
 
-    def wait(self) -> None:
+    def begin_waiting(self) -> None:
         """Hear of frameworks, of time and of the end; nothing is recorded yet."""
         waited: dict[str, Callable[[], None]] = {
-            name: self._listener(name) for name in (*FRAMEWORKS, _ANNOTATIONS)
+            name: functools.partial(self._guard(self._hear_framework), name)
+            for name in (*FRAMEWORKS, _ANNOTATIONS)
         }
-        waited |= dict.fromkeys(_OWN_RECORDING, self._guard(self._records_itself))
+        waited |= dict.fromkeys(_OWN_RECORDING, self._guard(self._leave_to_program))
         Arrivals(waited).watch()
         atexit.register(self._end_at_exit)
-        os.register_at_fork(after_in_child=self._guard(self._forked))
+        os.register_at_fork(after_in_child=self._guard(self._begin_child))
         if not self._steps_only:
             self._watcher = threading.Thread(
-                target=self._by_time, name="stepscope-run", daemon=True
+                target=self._guard(self._record_by_time),
+                name="stepscope-run",
+                daemon=True,
             )
             self._watcher.start()
 
-    def _listener(self, name: str) -> Callable[[], None]:
-        @self._guard
-        def arrived() -> None:
-            self._arrived(name)
-
-        def heard() -> None:
-            arrived()
-
-        return heard
-
-    def _arrived(self, name: str) -> None:
+    def _hear_framework(self, name: str) -> None:
         from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
             install,
         )
@@ -143,7 +134,7 @@ class Armed:
         atexit.unregister(self._end_at_exit)
         atexit.register(self._end_at_exit)
 
-    def _records_itself(self) -> None:
+    def _leave_to_program(self) -> None:
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
         if self._window.phase is not Phase.OVER:
@@ -151,17 +142,17 @@ class Armed:
             say(reason)
             self._window.abandon(reason)
 
-    def _by_time_(self) -> None:
+    def _record_by_time(self) -> None:
         watched_s = min(_WATCH_AFTER_S, self._plan.wait_s)
         if self._ends.wait(watched_s):
             return
-        self._in_main(self._window.watch)
+        self._call_in_main(self._window.watch_program)
         if self._ends.wait(self._plan.wait_s - watched_s):
             return
-        self._in_main(self._window.open_by_time)
+        self._call_in_main(self._window.open_by_time)
         if self._window.is_by_time:
             self._follow_window()
-            self._in_main(self._window.close_by_time)
+            self._call_in_main(self._window.close_by_time)
 
     def _follow_window(self) -> None:
         """Wait until the window by time is over, which may begin again with less."""
@@ -172,17 +163,17 @@ class Armed:
         counted_s = min(COUNTED_AFTER_S, self._plan.record_s)
         if self._ends.wait(counted_s):
             return
-        self._in_main(self._window.bound_by_time)
+        self._call_in_main(self._window.bound_by_time)
         lasts_s = self._window.lasts_s
         looks_s = min(_COST_AFTER_S, lasts_s)
         if self._ends.wait(looks_s - counted_s):
             return
         beginnings = self._window.beginnings
-        self._in_main(self._window.lower_by_time)
+        self._call_in_main(self._window.lower_by_time)
         began_again = self._window.beginnings != beginnings
         self._ends.wait(lasts_s - (0 if began_again else looks_s))
 
-    def _in_main(self, call: Callable[[], object]) -> None:
+    def _call_in_main(self, call: Callable[[], object]) -> None:
         """Have the main thread do it, as long as it comes to it; else do it here."""
         from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
             MAIN_THREAD_S,
@@ -194,13 +185,13 @@ class Armed:
         if not made and not self._ends.is_set():
             call()
 
-    def _ended_(self) -> None:
+    def _close_window(self) -> None:
         self._ends.set()
         # What was watched without steps is of no interest there.
         if self._steps_only and not self._window.repeats:
-            self._window.leave()
+            self._window.leave_silently()
         else:
-            self._window.close()
+            self._window.close_window()
         # No thread of ours is left when the interpreter ends.
         if self._watcher not in (None, threading.current_thread()):
             self._watcher.join(_ENDS_WITHIN_S)
@@ -208,29 +199,24 @@ class Armed:
     def _end_at_exit(self) -> None:
         # The program has ended: its signal handlers can change nothing any more.
         with contextlib.suppress(BaseException):
-            self._ended()
+            self._end_window()
 
-    def _left(self) -> None:
-        self._ended()
-
-    def _over(self) -> None:
+    def _stop_hearing(self) -> None:
         self._ends.set()
         undone, self._undo = self._undo, []
         for undo in undone:
             undo()
 
-    def _forked(self) -> None:
+    def _begin_child(self) -> None:
         self._steps_only = True
         self._ends = threading.Event()
         self._watcher = None
-        self._window.forked()
+        self._window.begin_child()
         self._counter.forked()
         # Children of multiprocessing leave without the handlers of `atexit`.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
-            util.register_after_fork(self, Armed._finalize)
-
-    def _finalize(self) -> None:
-        from multiprocessing.util import Finalize  # noqa: PLC0415 - arming stays light
-
-        Finalize(None, self._ended, exitpriority=1000)
+            util.register_after_fork(
+                self,
+                lambda armed: util.Finalize(None, armed._end_window, exitpriority=1000),  # noqa: SLF001 - it is of this class
+            )

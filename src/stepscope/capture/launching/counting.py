@@ -44,7 +44,7 @@ class RepeatedCalls:
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
-    def ended(self, called: Hashable, *, carries: bool = False) -> int | None:
+    def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
         """Count a call; its number from 1 if it is the leader's, else None."""
         calls = self._calls
         calls[called] += 1
@@ -57,11 +57,17 @@ class RepeatedCalls:
         if carries:
             self._carries.add(called)
         if called != self._leader:
-            if self._encloses_leader(called):
+            encloses_leader = (
+                called in self._carries
+                and called in self._before_anew
+                and calls[self._leader] >= _LEAST_PARTS * calls[called]
+            )
+            if encloses_leader:
                 self._parts.add(self._leader)
-                self._follow(called)
-            elif not self._settled and self._leads(called):
-                self._follow(called)
+            if encloses_leader or (not self._settled and self._takes_lead(called)):
+                self._leader = called
+                self._since.clear()
+                self._before_anew.clear()
         return calls[called] if called == self._leader else None
 
     @property
@@ -69,32 +75,17 @@ class RepeatedCalls:
         """What is followed; None before the first call."""
         return self._leader
 
-    def settle(self) -> None:
+    def keep_leader(self) -> None:
         """From now on the leader stays: its steps are being recorded."""
         self._settled = True
 
-    def _follow(self, called: Hashable) -> None:
-        self._leader = called
-        self._since.clear()
-        self._before_anew.clear()
-
-    def _encloses_leader(self, called: Hashable) -> bool:
-        calls = self._calls
-        return (
-            called in self._carries
-            and called in self._before_anew
-            and calls[self._leader] >= _LEAST_PARTS * calls[called]
-        )
-
-    def _leads(self, called: Hashable) -> bool:
+    def _takes_lead(self, called: Hashable) -> bool:
         if self._leader is None:
             return True
-        if called in self._parts:
-            return False
-        return self._weight(called) > self._weight(self._leader)
-
-    def _weight(self, called: Hashable) -> tuple[bool, int]:
-        return called in self._carries, self._calls[called]
+        weight, of_leader = (
+            (it in self._carries, self._calls[it]) for it in (called, self._leader)
+        )
+        return called not in self._parts and weight > of_leader
 
 
 #: The program annotates its steps itself: what it says is what is counted.
@@ -176,60 +167,54 @@ class StepCounter(Generic[_Hearer_co]):
 
         Args:
             what: What is counted if this is it, for people.
-            called: What was called.
             carries: Whether an argument is what the function returned before.
             settle: Waits until it is done on the device too.
             forwarded: As in `Window.step_begins`.
         """
         with self._lock:
-            if self._muted or not self._takes(CALLS):
+            if self._muted or not self._takes_source(CALLS):
                 return
-            number = self._calls.ended((what, called), carries=carries)
+            number = self._calls.count_call((what, called), carries=carries)
             if number is None or self._records_passes():
                 return
-            self._follow(what, called)
+            self._follow_call(what, called)
             self.window.step_begins(number + 1, settle=settle, forwarded=forwarded)
             if self.window.phase is Phase.STEPS:
-                self._calls.settle()
+                self._calls.keep_leader()
 
     def pass_ended(self, what: str, called: Hashable) -> None:
         """Something that is at least a part of a step is over.
 
         It is the step where it comes again and again, and nothing that ends a step was
         called. Steps are numbered from where that is taken for sure.
-
-        Args:
-            what: What is counted if this is it, for people.
-            called: What was called.
         """
         with self._lock:
-            if self._muted or not self._takes(CALLS):
+            if self._muted or not self._takes_source(CALLS):
                 return
             if self._calls.leads is not None and not self._records_passes():
                 return
-            number = self._passes.ended((what, called))
+            number = self._passes.count_call((what, called))
             if number is None or number <= _PARTS:
                 return
-            self._follow(what, called)
+            self._follow_call(what, called)
             self.window.step_begins(number - _PARTS + 1)
             if self.window.phase is Phase.STEPS:
-                self._passes.settle()
+                self._passes.keep_leader()
 
-    def _follow(self, what: str, called: Hashable) -> None:
+    def _follow_call(self, what: str, called: Hashable) -> None:
         if (what, called) != self._followed:
             self._followed = (what, called)
             self.window.forget_steps()
         self.window.counted = what
 
     def _records_passes(self) -> bool:
-        """Return whether a window of steps is open whose steps are passes."""
         within = self.window.phase is Phase.STEPS
         return within and self._followed == self._passes.leads
 
     def begins(self, source: str, *, batches: int = 1) -> int | None:
         """A step begins; its number from 1, None where another source is counted."""
         with self._lock:
-            if not self._takes(source):
+            if not self._takes_source(source):
                 return None
             first = self._batches + 1
             self._batches += batches
@@ -273,7 +258,7 @@ class StepCounter(Generic[_Hearer_co]):
         self._batches = 0
         self._muted = 0
 
-    def _takes(self, source: str) -> bool:
+    def _takes_source(self, source: str) -> bool:
         if source == self._source:
             return True
         rank = _SUREST_FIRST.index
@@ -306,6 +291,6 @@ def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None
     Raises:
         Exception: This version of the module has no place to listen at.
     """
-    listen = importlib.import_module(STEP_SOURCES[arrived]).listen
+    listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
     undo: Callable[[], None] = listen(counter)
     return undo

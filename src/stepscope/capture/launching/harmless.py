@@ -47,29 +47,25 @@ def harmless(
     and passes through.
     """
 
-    def decorate(hook: Callable[_P, _R]) -> Callable[_P, _R | None]:
+    def guard_hook(hook: Callable[_P, _R]) -> Callable[_P, _R | None]:
         @functools.wraps(hook)
-        def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+        def guarded_hook(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
             try:
                 return hook(*args, **kwargs)
             except Exception as fault:
                 if is_from_handler(fault):
                     raise
-                what = f"recording stops: {_words(fault)}"
+                from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
+
+                is_ours = isinstance(fault, StepscopeError)
+                why = f"{fault}" if is_ours else f"{type(fault).__name__}: {fault}"
+                what = f"recording stops: {why}"
                 say(what)
                 # It was said that we stop.
                 with suppress_faults():
                     after_fault(what)
                 return None
 
-        return guarded
+        return guarded_hook
 
-    return decorate
-
-
-def _words(fault: Exception) -> str:
-    from stepscope.errors import StepscopeError  # noqa: PLC0415 - arming stays light
-
-    if isinstance(fault, StepscopeError):
-        return str(fault)
-    return f"{type(fault).__name__}: {fault}"
+    return guard_hook

@@ -54,25 +54,25 @@ def resolve(command: Sequence[str]) -> list[str]:
         if not Path(first).is_file():
             raise BadUsage(f"{first}: there is no such file. Name a script that exists")
         return [sys.executable, *command]
-    return _found(first, command[1:])
-
-
-def _found(first: str, rest: Sequence[str]) -> list[str]:
     # Scripts that were installed together with stepscope are found without activating.
     beside = str(Path(sys.executable).parent)
-    found = shutil.which(first) or shutil.which(first, path=beside)
-    if found is not None:
-        return [found, *rest]
-    if first in _PYTHONS:
-        return [sys.executable, *rest]
+    program = shutil.which(first) or shutil.which(first, path=beside)
+    if program is None and first in _PYTHONS:
+        program = sys.executable
+    if program is None:
+        raise _not_found(first)
+    return [program, *command[1:]]
+
+
+def _not_found(first: str) -> BadUsage:
     if Path(first).is_file():
-        raise BadUsage(
+        return BadUsage(
             f"{first}: is neither a script (.py) nor a program that may be run. Name "
             "the program that runs it"
         )
     if os.sep in first:
-        raise BadUsage(f"{first}: there is no such program. Name one that exists")
-    raise BadUsage(
+        return BadUsage(f"{first}: there is no such program. Name one that exists")
+    return BadUsage(
         f"there is no command {first!r} on PATH. Install it or give its path"
     )
 
@@ -89,9 +89,7 @@ def armed_environment(
     Children inherit it: what they start is part of the run.
 
     Args:
-        environment: The environment without us.
         variable: Which of our variables carries the plan: what arms the processes.
-        plan: The plan, written down.
     """
     armed = {**environment, variable: plan}
     before = environment.get(_PATH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepscope.errors import is_from_handler
 
@@ -79,13 +79,15 @@ def read_notes(folder: str) -> tuple[Note, ...]:
     import json  # noqa: PLC0415 - only when a recording ends
 
     notes = []
-    for entry in _entries(folder):
+    for entry in _folder_entries(folder):
         if not entry.name.endswith(".json"):
             continue
         try:
             with open(entry.path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
                 fields = json.load(file)
-            notes.append(Note(**{name: _read(it) for name, it in fields.items()}))
+            for name, value in fields.items():
+                fields[name] = tuple(value) if isinstance(value, list) else value
+            notes.append(Note(**fields))
         except (OSError, ValueError, TypeError, KeyError):
             continue
     return tuple(sorted(notes))
@@ -103,7 +105,7 @@ def say_steps_are_counted(folder: str) -> None:
 
 def steps_were_counted(folder: str) -> bool:
     """Return whether a process of the run counts steps."""
-    return any(entry.name.endswith(".steps") for entry in _entries(folder))
+    return any(entry.name.endswith(".steps") for entry in _folder_entries(folder))
 
 
 def ending_error() -> str | None:
@@ -136,7 +138,12 @@ def program_name() -> str:
     A child of `multiprocessing` has the name of its program, and its own.
     """
     if _is_child():
-        return _child_name()
+        # What its parent sends replaces the interpreter's own arguments.
+        if not program_is_known():
+            return "a child of multiprocessing"
+        process = sys.modules.get("multiprocessing.process")
+        program = sys.argv[0]
+        return f"{program} {process.current_process().name}" if process else program
     arguments = sys.orig_argv[1:]
     for index, argument in enumerate(arguments):
         if argument in {"-m", "-c"}:
@@ -151,20 +158,7 @@ def _is_child() -> bool:
     return any(word.startswith(_CHILD) for word in sys.orig_argv)
 
 
-def _child_name() -> str:
-    # What its parent sends replaces the interpreter's own arguments.
-    if not program_is_known():
-        return "a child of multiprocessing"
-    process = sys.modules.get("multiprocessing.process")
-    program = sys.argv[0]
-    return f"{program} {process.current_process().name}" if process else program
-
-
-def _read(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _entries(folder: str) -> Iterable[os.DirEntry[str]]:
+def _folder_entries(folder: str) -> Iterable[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)

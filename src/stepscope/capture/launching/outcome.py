@@ -28,6 +28,10 @@ _MUCH: Final = 0.25
 _FIRST_KNOWN: Final = 2
 #: Longest list of programs in a sentence.
 _LISTED: Final = 3
+_NOT_REACHED: Final = (
+    "nothing was recorded: no Python process of the command could be reached. It may "
+    "have started Python with -I, -E or -S, or without its environment"
+)
 
 
 def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
@@ -41,7 +45,7 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
         Notes whose files stay, and those whose files were removed.
     """
     longest_s = max((note.seconds for note in notes if note.how == "early"), default=0)
-    worth = {note: _worth(note, longest_s) for note in notes}
+    worth = {note: _recording_rank(note, longest_s) for note in notes}
     best = max(worth.values(), default=0)
     kept = tuple(note for note in notes if worth[note] == best)
     left_out = tuple(note for note in notes if worth[note] < best)
@@ -68,7 +72,10 @@ def tell_early_ends(notes: Sequence[Note], status: int) -> None:
             ended_with = f"exit status {status}"
             if note.error is not None:
                 ended_with = f"{note.error} ({ended_with})"
-            _append(Path(note.path), ended_with)
+            space = XSpaceBuilder("", start_ns=None)
+            space.plane(END_PLANE).set_stat(END_STAT, ended_with)
+            with contextlib.suppress(OSError), Path(note.path).open("ab") as file:
+                file.write(space.to_bytes())
 
 
 def describe(
@@ -84,13 +91,11 @@ def describe(
     Args:
         kept: What the processes said whose files stay.
         left_out: What the others said.
-        plan: What was asked.
         anything: Whether the run holds a file.
-        status: Exit status of the program.
     """
     told: set[str] = set()
     for note in kept:
-        sentence = f"{note.program}: {_recorded(note, plan)}"
+        sentence = f"{note.program}: {_recorded_text(note, plan)}"
         if sentence not in told:
             told.add(sentence)
             yield sentence
@@ -104,11 +109,12 @@ def describe(
     waited = [note for note in left_out if note.how == "waited"]
     others = [note for note in left_out if note.how != "waited"]
     if others:
-        yield f"left out, because it did not train: {_programs(others)}"
+        yield f"left out, because it did not train: {_list_programs(others)}"
     if waited:
-        yield f"not recorded, because it only started the others: {_programs(waited)}"
+        listed = _list_programs(waited)
+        yield f"not recorded, because it only started the others: {listed}"
     if not anything:
-        yield _nothing(kept)
+        yield _NOT_REACHED if not kept else "nothing was recorded"
     elif not kept:
         how = "was killed" if status > BY_SIGNAL else "ended at once (as by os._exit)"
         yield f"the program {how}: what had been written until then is kept"
@@ -116,20 +122,13 @@ def describe(
         yield f"the program ended with status {status}"
 
 
-def _append(path: Path, ended_with: str) -> None:
-    space = XSpaceBuilder("", start_ns=None)
-    space.plane(END_PLANE).set_stat(END_STAT, ended_with)
-    with contextlib.suppress(OSError), path.open("ab") as file:
-        file.write(space.to_bytes())
-
-
-def _programs(notes: Sequence[Note]) -> str:
+def _list_programs(notes: Sequence[Note]) -> str:
     programs = list(dict.fromkeys(note.program for note in notes))
     more = f" and {len(programs) - _LISTED} more" if len(programs) > _LISTED else ""
     return ", ".join(programs[:_LISTED]) + more
 
 
-def _worth(note: Note, longest_s: float) -> int:
+def _recording_rank(note: Note, longest_s: float) -> int:
     """Rank what a process recorded.
 
     Args:
@@ -147,7 +146,7 @@ def _worth(note: Note, longest_s: float) -> int:
     return 4 if note.how == "time" else 2
 
 
-def _recorded(note: Note, plan: RunPlan) -> str:
+def _recorded_text(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
             "it mostly waited for processes that it started, and none of those lasted: "
@@ -161,8 +160,14 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         return "nothing was recorded" if note.how == "none" else "nothing was written"
     if note.how == "steps":
         short = ""
-        if _is_short(note, plan):
-            short = f", of {plan.steps} that were to be recorded"
+        first, last = note.first, note.last
+        if first is not None and last is not None:
+            # A window that began again has another last step.
+            began_again = first > plan.skip_steps + _FIRST_KNOWN
+            wanted = first + plan.steps - 1 if began_again else plan.last_step
+            # The program, or the time, ended before it.
+            if last < wanted:
+                short = f", of {plan.steps} that were to be recorded"
         return f"steps {note.first} to {note.last}{short}; counted: {note.counted}"
     if note.how == "time":
         return (
@@ -179,23 +184,4 @@ def _recorded(note: Note, plan: RunPlan) -> str:
         f"it ended before the window began (--wait-s {plan.wait_s:g}) and no steps "
         "were found: annotations, counters and samples of its functions were recorded, "
         "and no framework; --wait-s 0 records from its start"
-    )
-
-
-def _is_short(note: Note, plan: RunPlan) -> bool:
-    """Return whether the program, or the time, ended before the last step."""
-    if note.first is None or note.last is None:
-        return False
-    if note.first <= plan.skip_steps + _FIRST_KNOWN:
-        return note.last < plan.last_step
-    # The window began anew.
-    return note.last - note.first + 1 < plan.steps
-
-
-def _nothing(kept: Sequence[Note]) -> str:
-    if kept:
-        return "nothing was recorded"
-    return (
-        "nothing was recorded: no Python process of the command could be reached. It "
-        "may have started Python with -I, -E or -S, or without its environment"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.errors import BadUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from stepscope.capture.ground.options import ProfilerOptions
 
@@ -108,9 +108,10 @@ class RunPlan(NamedTuple):
 
     def to_text(self) -> str:
         """Write the plan, one line a field; a line feed within a path is escaped."""
+        fields = zip(self._fields, self, strict=True)
         return "\n".join(
-            f"{name}={_escaped(value)}"
-            for name, value in zip(self._fields, self, strict=True)
+            f"{name}=" + str(value).replace("\\", "\\\\").replace("\n", "\\n")
+            for name, value in fields
         )
 
     @classmethod
@@ -126,29 +127,14 @@ class RunPlan(NamedTuple):
         # No JSON: its parser would take longer to import than all of the arming.
         given = dict(line.split("=", 1) for line in text.split("\n"))
         try:
-            return cls(*(_READ[name](given[name]) for name in cls._fields))
+            return cls(*(_read_field(name, given[name]) for name in cls._fields))
         except KeyError as missing:
             raise ValueError(f"the plan does not say {missing}") from missing
 
 
-def _is_true(text: str) -> bool:
-    return text == "True"
-
-
-def _escaped(value: object) -> str:
-    return str(value).replace("\\", "\\\\").replace("\n", "\\n")
-
-
-def _unescaped(text: str) -> str:
-    parts = text.split("\\\\")
-    return "\\".join(part.replace("\\n", "\n") for part in parts)
-
-
-#: How each field is read from its text.
-_READ: Final[dict[str, Callable[[str], Any]]] = {
-    **dict.fromkeys(("logdir", "run", "notes"), _unescaped),
-    **{
-        name: _is_true if isinstance(default, bool) else type(default)
-        for name, default in RunPlan._field_defaults.items()
-    },
-}
+def _read_field(name: str, text: str) -> Any:
+    default = RunPlan._field_defaults.get(name)
+    if default is None:
+        parts = text.split("\\\\")
+        return "\\".join(part.replace("\\n", "\n") for part in parts)
+    return text == "True" if isinstance(default, bool) else type(default)(text)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.errors import suppress_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 #: Modules that a launcher runs and that nothing it launches imports. Before its first
 #: child has started, as while it meets other machines, nothing else shows a launcher.
-_LAUNCHERS: Final = ("torch.distributed.run", "accelerate.commands.launch")
+_LAUNCHERS: Final = frozenset({"torch.distributed.run", "accelerate.commands.launch"})
 #: Commands that are these. While they import a framework, only their name shows them.
 _COMMANDS: Final = ("torchrun", "accelerate")
 #: A servant of `multiprocessing` that runs nothing of the program.
@@ -42,7 +42,7 @@ _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 
 def tell_ancestors(folder: str) -> None:
     """Report to the ancestors of this process that they started it."""
-    for process, used_s in _ancestors():
+    for process, used_s in _ancestor_times():
         try:
             # The first that was started counts.
             with open(f"{folder}/{process}.started", "x", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
@@ -72,9 +72,8 @@ def only_waits(folder: str, *, ours_s: float, ends: bool) -> bool:
 
 def is_launcher() -> bool:
     """Return whether this process runs a launcher whose work is to start others."""
-    named = _runs_a_launcher(sys.orig_argv)
-    loaded = any(it in sys.modules for it in _LAUNCHERS)
-    return (named or loaded) and not _uses_a_device()
+    is_one = not _LAUNCHERS.isdisjoint(sys.modules) or _names_launcher(sys.orig_argv)
+    return is_one and not _uses_a_device()
 
 
 def runs_nothing_itself(arguments: Sequence[str]) -> bool:
@@ -82,8 +81,7 @@ def runs_nothing_itself(arguments: Sequence[str]) -> bool:
     return any(word.startswith((_SERVANT, FORKS)) for word in arguments)
 
 
-def _runs_a_launcher(arguments: Sequence[str]) -> bool:
-    """Return whether an interpreter with these arguments runs a launcher."""
+def _names_launcher(arguments: Sequence[str]) -> bool:
     for index, argument in enumerate(arguments[1:], start=1):
         if argument == "-m":
             return any(it in _LAUNCHERS for it in arguments[index + 1 : index + 2])
@@ -92,7 +90,7 @@ def _runs_a_launcher(arguments: Sequence[str]) -> bool:
     return False
 
 
-def _ancestors() -> Iterator[tuple[int, float]]:
+def _ancestor_times() -> Iterator[tuple[int, float]]:
     """Parent, grandparent and so on with the processor seconds that they used."""
     process = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -111,24 +109,14 @@ def _ancestors() -> Iterator[tuple[int, float]]:
 
 def _uses_a_device() -> bool:
     """Return whether a framework computes on a device: that takes no processor time."""
-    return any(map(_says, (_torch_on_gpu, _jax_has_begun)))
-
-
-def _says(asked: Callable[[], Any]) -> bool:
-    says: list[Any] = []
-    # The program's framework, at any moment of its life.
+    # The program's framework is asked, at any moment of its life.
+    uses: list[Any] = []
     with suppress_faults():
-        says.append(asked())
-    return any(says)
-
-
-def _torch_on_gpu() -> Any:
-    return sys.modules["torch"].cuda.is_initialized()
-
-
-def _jax_has_begun() -> Any:
-    bridge: Any = sys.modules["jax._src.xla_bridge"]
-    return bridge._backends  # noqa: SLF001 - asking JAX itself would begin it
+        uses.append(sys.modules["torch"].cuda.is_initialized())
+    with suppress_faults():
+        bridge: Any = sys.modules["jax._src.xla_bridge"]
+        uses.append(bridge._backends)  # noqa: SLF001 - asking JAX itself would begin it
+    return any(uses)
 
 
 def settle_devices() -> None:
@@ -137,36 +125,20 @@ def settle_devices() -> None:
     A framework that cannot be asked, or that must not be at this moment, is not waited
     for.
     """
-    for name, settle in _SETTLE.items():
-        framework = sys.modules.get(name)
-        if framework is not None:
-            # The program's framework, in whichever version and state.
-            with suppress_faults():
-                settle(framework)
-
-
-def _settle_torch(torch: Any) -> None:
-    # To wait while a graph is captured would break the capture.
-    if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
-        torch.cuda.synchronize()
-
-
-def _settle_tensorflow(tensorflow: Any) -> None:
-    if tensorflow.executing_eagerly():
-        tensorflow.test.experimental.sync_devices()
-
-
-def _settle_jax(jax: Any) -> None:
-    # Asking for arrays would begin a backend that the program has not begun.
-    if sys.modules["jax._src.xla_bridge"]._backends:  # noqa: SLF001 - nothing else says it
-        for array in jax.live_arrays():
-            # Another thread may have given its memory away.
-            with suppress_faults():
-                array.block_until_ready()
-
-
-_SETTLE: Final[dict[str, Callable[[Any], None]]] = {
-    "torch": _settle_torch,
-    "tensorflow": _settle_tensorflow,
-    "jax": _settle_jax,
-}
+    torch, tensorflow, jax = map(sys.modules.get, ("torch", "tensorflow", "jax"))
+    # The program's frameworks, in whichever version and state.
+    with suppress_faults():
+        cuda: Any = torch and torch.cuda
+        # To wait while a graph is captured would break the capture.
+        if cuda and cuda.is_initialized() and not cuda.is_current_stream_capturing():
+            cuda.synchronize()
+    with suppress_faults():
+        if tensorflow and tensorflow.executing_eagerly():
+            tensorflow.test.experimental.sync_devices()
+    with suppress_faults():
+        # Asking for arrays would begin a backend that the program has not begun.
+        if jax and sys.modules["jax._src.xla_bridge"]._backends:  # noqa: SLF001 - nothing else says it
+            for array in jax.live_arrays():
+                # Another thread may have given its memory away.
+                with suppress_faults():
+                    array.block_until_ready()

@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stepscope import rundir
@@ -55,40 +55,54 @@ class Place:
         return self.directory / f"{self.host}{rundir.SPOOL_SUFFIX}"
 
 
-def claim(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
+def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
     """Make the directory of a run and take a name in it that no other process has.
 
     Where that cannot be done, the recording stays in memory, which is a warning.
-
-    Args:
-        directory: Of the run.
-        head: First fragment of the spool.
-        max_bytes: Most bytes of the spool.
     """
     host = rundir.host_file_name(platform.node(), os.environ, ())
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for _ in range(_ATTEMPTS):
-            taken = _hosts_with_files(directory)
+            taken = {
+                entry.name.removesuffix(suffix)
+                for entry in directory.iterdir()
+                for suffix in (rundir.SPOOL_SUFFIX, rundir.TRACE_SUFFIX)
+                if entry.name.endswith(suffix)
+            }
             host = rundir.host_file_name(platform.node(), os.environ, taken)
             place = Place(directory=directory, host=host)
             try:
                 spool = Spool(place.spool, head=head, max_bytes=max_bytes)
             except FileExistsError:
                 continue
-            return _with_doubts(place, spool), spool
+            warnings = []
+            if spool.refused is not None:
+                warnings.append(_refusal_text(directory, spool.refused.strerror))
+            free = shutil.disk_usage(directory).free
+            if free < _LITTLE_BYTES:
+                warnings.append(
+                    f"only {bytes_text(free)} are free in {directory}: the recording "
+                    "may not fit"
+                )
+            return replace(place, warnings=tuple(warnings)), spool
         reason = "other processes take every name"
     except OSError as error:
         reason = error.strerror or str(error)
-    warning = (
-        f"nothing can be written to {directory} ({reason}): the recording is kept in "
-        "memory, and is lost if the program is killed"
+    place = Place(
+        directory=directory, host=host, warnings=(_refusal_text(directory, reason),)
     )
-    place = Place(directory=directory, host=host, warnings=(warning,))
     return place, Spool(None, head=head, max_bytes=max_bytes)
 
 
-def save(place: Place, content: bytes) -> Path:
+def _refusal_text(directory: Path, reason: str | None) -> str:
+    return (
+        f"nothing can be written to {directory} ({reason}): the recording is kept in "
+        "memory, and is lost if the program is killed"
+    )
+
+
+def save_file(place: Place, content: bytes) -> Path:
     """Write the file: under another name first, on the disk, then in its place.
 
     Raises:
@@ -107,38 +121,12 @@ def save(place: Place, content: bytes) -> Path:
     return place.path
 
 
-def hosts_of(directory: Path) -> tuple[str, ...]:
+def hosts_in_run(directory: Path) -> tuple[str, ...]:
     """Return the hosts that have a file in a run's directory."""
     try:
         return tuple(host.host for host in rundir.traces_in(directory))
     except OSError:
         return ()
-
-
-def _hosts_with_files(directory: Path) -> set[str]:
-    suffixes = (rundir.SPOOL_SUFFIX, rundir.TRACE_SUFFIX)
-    return {
-        name.removesuffix(suffix)
-        for name in (entry.name for entry in directory.iterdir())
-        for suffix in suffixes
-        if name.endswith(suffix)
-    }
-
-
-def _with_doubts(place: Place, spool: Spool) -> Place:
-    warnings = []
-    if spool.refused is not None:
-        warnings.append(
-            f"nothing can be written to {place.directory} ({spool.refused.strerror}): "
-            "the recording is kept in memory, and is lost if the program is killed"
-        )
-    free = shutil.disk_usage(place.directory).free
-    if free < _LITTLE_BYTES:
-        warnings.append(
-            f"only {bytes_text(free)} are free in {place.directory}: the recording may "
-            "not fit"
-        )
-    return Place(directory=place.directory, host=place.host, warnings=tuple(warnings))
 
 
 #: A kill loses what was recorded since the last flush: at most so many seconds.
@@ -159,8 +147,6 @@ class Flusher:
         """Begin nothing yet.
 
         Args:
-            collectors: Whose events are stored.
-            spool: Where.
             ended: Asked at every flush, whether recording is over for another reason.
             end: Called once, from this thread, when it is.
         """
@@ -172,10 +158,10 @@ class Flusher:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(
-            target=self._run, name="stepscope-flush", daemon=True
+            target=self._flush_until_stopped, name="stepscope-flush", daemon=True
         )
 
-    def start(self) -> None:
+    def start_thread(self) -> None:
         """Start the thread.
 
         Raises:
@@ -183,17 +169,17 @@ class Flusher:
         """
         self._thread.start()
 
-    def flush(self) -> None:
+    def flush_collectors(self) -> None:
         """Store what there is now."""
         with self._lock:
             for collector in self._collectors:
                 try:
-                    self.store(collector.flush())
+                    self.store_fragment(collector.take_fragment())
                 except Exception as error:  # noqa: BLE001 - a collector's edge
                     name = type(collector).__name__
                     self.failures.setdefault(name, f"{type(error).__name__}: {error}")
 
-    def store(self, fragment: Fragment) -> None:
+    def store_fragment(self, fragment: Fragment) -> None:
         """Append a fragment to the spool.
 
         Raises:
@@ -201,17 +187,17 @@ class Flusher:
         """
         if whole_length(fragment.xspace) != len(fragment.xspace):
             raise ValueError("the fragment is malformed")
-        self._spool.append(fragment)
+        self._spool.append_fragment(fragment)
 
-    def stop(self) -> None:
+    def stop_thread(self) -> None:
         """End the thread; what was recorded since its last flush is not stored."""
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _run(self) -> None:
+    def _flush_until_stopped(self) -> None:
         while not self._stop.wait(FLUSH_S):
-            self.flush()
+            self.flush_collectors()
             if self._ended is not None and self._end is not None and self._ended():
                 self._end()
                 return

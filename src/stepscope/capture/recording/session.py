@@ -43,17 +43,16 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("stepscope")
 #: How long an end waits for a beginning that was put off, and is called off.
 _ENDS_WITHIN_S: Final = 1.0
-#: Our own frames are not the program's.
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
 
 class StandBy(Protocol):
     """Who records while no recording was asked for, and gives way to one."""
 
-    def pause(self) -> None:
+    def pause_for_recording(self) -> None:
         """Record no more: a recording begins."""
 
-    def resume(self) -> None:
+    def resume_after_recording(self) -> None:
         """Record again: it has ended."""
 
 
@@ -101,7 +100,11 @@ class Session:
         self.logdir = logdir
         self.run = run
         self.options = options
-        self.owner = _caller()
+        # Our own frames are not the program's.
+        frame = sys._getframe()  # noqa: SLF001 - as tracebacks do
+        while frame.f_back and frame.f_code.co_filename.startswith(_OURS):
+            frame = frame.f_back
+        self.owner = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         self.began = ClockPair.now()
         self.shared = parent or _Shared(logdir, run, options)
         self._child = parent is not None
@@ -142,7 +145,7 @@ class Session:
         name = run or rundir.new_run_name(time.time())
         session = cls(Path(logdir).absolute(), name, options)
         session._leave = end or session.stop
-        return session._start()
+        return session._start_collectors()
 
     def already(self) -> AlreadyRecording:
         """Return the error for whoever wants to record during this recording."""
@@ -154,7 +157,7 @@ class Session:
         under_way = self._under_way
         if under_way is not None:
             with leaving.undisturbed():
-                under_way.flusher.flush()
+                under_way.flusher.flush_collectors()
 
     @property
     def slowdown(self) -> float | None:
@@ -171,7 +174,7 @@ class Session:
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run, and of the file."""
         if self._under_way is not None:
-            self._under_way.tell(sentence)
+            self._under_way.add_warning(sentence)
 
     def stop(self, *, save: bool = True) -> Run:
         """End, and write the file unless `save` is false; a second call gives that run.
@@ -179,8 +182,8 @@ class Session:
         Collectors are stopped in reverse order. Whatever goes wrong, the process is
         free for the next recording afterwards.
         """
-        end = functools.partial(UnderWay.end, to_file=save)
-        left = self._ended_once(end)
+        end = functools.partial(UnderWay.end_collecting, to_file=save)
+        left = self._end_once(end)
         # Out of the lock, for which the one that would have begun may be waiting.
         if self._delay not in (None, threading.current_thread()):
             self._delay.join(_ENDS_WITHIN_S)
@@ -192,14 +195,14 @@ class Session:
         Returns:
             What an earlier end left; else nothing but warnings.
         """
-        return self._ended_once(UnderWay.drop)
+        return self._end_once(UnderWay.drop_events)
 
     def drop_at_exit(self) -> None:
         """End as the process does: it is not kept for longer than a moment."""
         # Another thread may be ending it, which takes as long as it takes.
         if self._lock.acquire(timeout=_ENDS_WITHIN_S):
             try:
-                self._ended_once(UnderWay.drop_at_exit)
+                self._end_once(UnderWay.drop_at_exit)
             finally:
                 self._lock.release()
 
@@ -211,14 +214,14 @@ class Session:
         """
         with leaving.undisturbed(), self._lock, self._noted_wait():
             if self._left is None and self._under_way is not None:
-                self._under_way.halt()
+                self._under_way.halt_collectors()
 
-    def _ended_once(self, end: Callable[[UnderWay], Run]) -> Run:
+    def _end_once(self, end: Callable[[UnderWay], Run]) -> Run:
         with leaving.undisturbed(), self._lock:
             if self._left is None:
                 try:
                     with self._noted_wait():
-                        self._left = self._end(end)
+                        self._left = self._end_under_way(end)
                 finally:
                     self._free_slot()
                 self._left = replace(self._left, waited_s=self._waited_s)
@@ -238,10 +241,10 @@ class Session:
             if threading.current_thread() is threading.main_thread():
                 self._waited_s += time.monotonic() - began_s
 
-    def _start(self) -> Session:
+    def _start_collectors(self) -> Session:
         try:
             with leaving.undisturbed():
-                self._take_slot(chosen(self.options))
+                self._take_slot(choose_collectors(self.options))
             return self  # noqa: TRY300 - an interrupt here ends it too
         except BaseException:
             # An interrupt of the user's, or what a handler of the program raised
@@ -255,9 +258,9 @@ class Session:
             if _slot.session is not None:
                 raise _slot.session.already()
             _slot.session = self
-        leaving.watch(end=self._leave, forked=self._forked)
+        leaving.watch(end=self._leave, forked=self._abandon_in_child)
         if _slot.stand_by is not None:
-            _slot.stand_by.pause()
+            _slot.stand_by.pause_for_recording()
         if not self._child:
             # Annotations may be kept only to be heard of; those are not ours.
             recorder.disable()
@@ -269,30 +272,30 @@ class Session:
             self._delay.name = "stepscope-delay"
             self._delay.start()
         else:
-            self._begin(collectors)
+            self._begin_recording(collectors)
 
     def _free_slot(self) -> None:
-        self.shared.end()
+        self.shared.mark_ended()
         leaving.forget()
         with _slot.lock:
             if _slot.session is not self:
                 return
             _slot.session = None
         if _slot.stand_by is not None:
-            _slot.stand_by.resume()
+            _slot.stand_by.resume_after_recording()
 
     def _begin_later(self, collectors: Sequence[Collector]) -> None:
-        begin = functools.partial(self._begin, collectors)
+        begin = functools.partial(self._begin_recording, collectors)
         over = None if self._delay is None else self._delay.finished
         if not at_safe_point(begin, within_s=MAIN_THREAD_S, over=over):
             begin()
 
-    def _begin(self, collectors: Sequence[Collector]) -> None:
+    def _begin_recording(self, collectors: Sequence[Collector]) -> None:
         with leaving.undisturbed(), self._lock:
             if self._left is not None:
                 return
             try:
-                self._under_way = UnderWay.begin(
+                self._under_way = UnderWay.begin_collecting(
                     self.logdir,
                     self.run,
                     self.options,
@@ -306,13 +309,13 @@ class Session:
                 self._nothing = f"nothing is recorded: {type(error).__name__}: {error}"
                 _log.warning("stepscope: %s", self._nothing)
 
-    def _end(self, end: Callable[[UnderWay], Run]) -> Run:
+    def _end_under_way(self, end: Callable[[UnderWay], Run]) -> Run:
         if self._delay is not None:
             self._delay.cancel()
         if self._under_way is None:
             return Run(path=None, run=self.run, warnings=(self._nothing,))
         if leaving.by_signal:
-            self._under_way.tell("SIGTERM ended the recording")
+            self._under_way.add_warning("SIGTERM ended the recording")
         try:
             return end(self._under_way)
         except Exception as error:  # noqa: BLE001 - the edge to the program
@@ -330,14 +333,14 @@ class Session:
             finally:
                 self._lock.release()
 
-    def _forked(self) -> None:
+    def _abandon_in_child(self) -> None:
         """In a child: nothing of this recording is the child's."""
         _slot.lock = threading.RLock()
         _slot.session = None
         annotate.forget_forwards()
         recorder.forget()
         if self._under_way is not None:
-            self._under_way.abandon()
+            self._under_way.leave_to_parent()
             annotate.at_first_annotation(self.shared.record_child)
 
 
@@ -354,10 +357,9 @@ class _Shared:
         self._ended = mmap.mmap(-1, 1)
 
     def has_ended(self) -> bool:
-        """Return whether the parent has stopped its recording."""
         return self._ended[0] != 0
 
-    def end(self) -> None:
+    def mark_ended(self) -> None:
         """Say so, if this is the parent."""
         if os.getpid() == self._owner:
             self._ended[0] = 1
@@ -368,14 +370,14 @@ class _Shared:
             recorder.disable()
             return
         child = Session(self._logdir, self._run, self._options, parent=self)
-        child._start()  # noqa: SLF001 - its own module
+        child._start_collectors()  # noqa: SLF001 - its own module
         # Children of multiprocessing end without the interpreter's exit functions.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, child.stop, exitpriority=0)
 
 
-def chosen(options: ProfilerOptions) -> tuple[Collector, ...]:
+def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
     """New collectors for a recording, in the order in which they are started.
 
     Raises:
@@ -386,33 +388,21 @@ def chosen(options: ProfilerOptions) -> tuple[Collector, ...]:
         for name in asked:
             if name not in COLLECTORS:
                 raise BadUsage.unknown_name("collector", name, COLLECTORS)
-    collectors = []
+    collectors: list[Collector] = []
     for name in COLLECTORS:
         if asked != "auto" and name not in asked:
             continue
-        why_not, collector = _available(name)
+        why_not = ""
+        try:
+            collector = make_collector(name)
+            lacking = collector.why_unavailable()
+            if lacking is None:
+                collectors.append(collector)
+            else:
+                why_not = f"{lacking.reason} {lacking.remedy}"
+        except Exception as error:  # noqa: BLE001 - a collector's edge
+            why_not = f"{type(error).__name__}: {error}"
+            collectors.append(BrokenCollector(name, error))
         if why_not and asked != "auto":
             raise BadUsage(f"the collector {name!r} cannot record here: {why_not}")
-        if collector is not None:
-            collectors.append(collector)
     return tuple(collectors)
-
-
-def _available(name: str) -> tuple[str, Collector | None]:
-    """Return why a collector cannot record, empty where it can; and who takes part."""
-    try:
-        collector = make_collector(name)
-        why_not = collector.available()
-    except Exception as error:  # noqa: BLE001 - a collector's edge
-        return f"{type(error).__name__}: {error}", BrokenCollector(name, error)
-    if why_not is None:
-        return "", collector
-    return f"{why_not.reason} {why_not.remedy}", None
-
-
-def _caller() -> str:
-    """File and line of the program's own code."""
-    frame = sys._getframe()  # noqa: SLF001 - as tracebacks do
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

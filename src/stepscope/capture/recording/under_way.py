@@ -20,14 +20,23 @@ from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.run import Run
 from stepscope.capture.ground.spool import Fragment
-from stepscope.capture.recording.assembling import Recording, assemble, spool_head
-from stepscope.capture.recording.saving import Flusher, claim, hosts_of, save
+from stepscope.capture.recording.assembling import (
+    Recording,
+    assemble_profile,
+    spool_head,
+)
+from stepscope.capture.recording.saving import (
+    Flusher,
+    claim_place,
+    hosts_in_run,
+    save_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from stepscope.capture.collectors.contract import Collected, Collector
+    from stepscope.capture.collectors.contract import Collector
     from stepscope.capture.ground.options import ProfilerOptions
     from stepscope.capture.ground.spool import Spool
     from stepscope.capture.recording.saving import Place
@@ -97,7 +106,7 @@ class UnderWay:
         self._warnings = list(place.warnings)
 
     @classmethod
-    def begin(
+    def begin_collecting(
         cls,
         logdir: Path,
         run: str,
@@ -110,15 +119,25 @@ class UnderWay:
         """Start collectors; one that fails is a warning.
 
         Args:
-            logdir: The log directory.
-            run: Name of the run.
-            options: What is recorded.
             collectors: In the order of their start.
             ended: Asked now and then, whether recording is over for another reason.
             end: Called when it is.
         """
-        recording = _recording(options, collectors)
-        place, spool = claim(
+        names = tuple(collector.name for collector in collectors)
+        asked = TracerLevels.asked(options)
+        own = TracerLevels(
+            host=_ANNOTATIONS_LEVEL if "host" in names else 0,
+            device=0,
+            python=asked.python if "python_calls" in names else 0,
+        )
+        recording = Recording(
+            hostname=platform.node(),
+            begin=ClockPair.now(),
+            asked=asked,
+            own=own,
+            collectors=names,
+        )
+        place, spool = claim_place(
             rundir.run_directory(logdir, run),
             head=spool_head(recording),
             max_bytes=options.max_bytes,
@@ -127,37 +146,49 @@ class UnderWay:
         flusher = Flusher(streaming, spool, ended=ended, end=end)
         under_way = cls(recording, place, spool, flusher, collectors)
         try:
-            under_way._start(options)
+            under_way._start_collectors(options)
         except BaseException:
             # An interrupt of the user's: what has begun ends.
-            under_way.drop()
+            under_way.drop_events()
             raise
         return under_way
 
-    def end(self, *, to_file: bool) -> Run:
+    def end_collecting(self, *, to_file: bool) -> Run:
         """Stop the collectors and write the file.
 
         None of them records any more when the first puts together what it has.
         """
-        self.halt()
-        self.flusher.stop()
+        self.halt_collectors()
+        self.flusher.stop_thread()
         end = ClockPair.now()
         frameworks: list[tuple[str, bytes]] = []
         forwarded_elsewhere = False
         for collector in reversed(self._started):
-            collected = None if collector in self._lost else self._stopped(collector)
-            if collected is None:
+            if collector in self._lost:
                 continue
+            try:
+                collected = collector.hand_over()
+            except Exception as error:  # noqa: BLE001 - a collector's edge
+                self._tell_lost(collector, error)
+                continue
+            self._warnings += (*collected.warnings, *collected.remarks)
+            self.remarks += collected.remarks
             if isinstance(collector, Streaming):
-                self._store_last(collector.name, collected.xspace)
+                try:
+                    self.flusher.store_fragment(Fragment(collected.xspace, 0))
+                except ValueError as error:
+                    self._warnings.append(
+                        f"what {collector.name} recorded last is lost: "
+                        f"{_error_text(error)}"
+                    )
             elif collected.xspace:
                 frameworks.insert(0, (collector.name, collected.xspace))
                 forwarded_elsewhere |= collected.holds_annotations
-        self._warnings += _of_storing(self._spool, self.flusher)
+        self._warnings += _storing_warnings(self._spool, self.flusher)
         try:
-            content = assemble(
+            content = assemble_profile(
                 frameworks,
-                self._spool.content(),
+                self._spool.read_content(),
                 recording=self._recording,
                 end=end,
                 warnings=self._warnings,
@@ -165,41 +196,41 @@ class UnderWay:
             )
         except Exception as error:  # noqa: BLE001 - the edge to the program
             self._warnings.append(
-                f"the recording could not be put together ({_words(error)}); what was "
-                f"stored meanwhile is in {self._place.spool}"
+                f"the recording could not be put together ({_error_text(error)}); what "
+                f"was stored meanwhile is in {self._place.spool}"
             )
-            self._spool.leave()
-            return self._run(None, b"")
-        return self._stored(content, to_file=to_file)
+            self._spool.leave_file()
+            return self._make_run(None, b"")
+        return self._store_run(content, to_file=to_file)
 
-    def drop(self) -> Run:
+    def drop_events(self) -> Run:
         """Stop the collectors, and read nothing of what they recorded."""
-        self.halt()
-        self.flusher.stop()
+        self.halt_collectors()
+        self.flusher.stop_thread()
         for collector in reversed(self._started):
             if collector in self._lost:
                 continue
             try:
                 if isinstance(collector, Dropping):
-                    collector.drop()
+                    collector.drop_events()
                 else:
-                    collector.stop()
+                    collector.hand_over()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
-        self._spool.remove()
-        return self._run(None, b"")
+        self._spool.remove_file()
+        return self._make_run(None, b"")
 
     def drop_at_exit(self) -> Run:
         """Drop what was recorded where nothing may take long: the process ends."""
         for collector in self._started:
             try:
                 if isinstance(collector, Exiting):
-                    collector.exit()
+                    collector.leave_at_exit()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
         self._started = [it for it in self._started if not isinstance(it, Exiting)]
         self._tracers = [it for it in self._tracers if not isinstance(it, Exiting)]
-        return self.drop()
+        return self.drop_events()
 
     def count_events(self) -> int:
         """Return how many events were recorded that take time to store."""
@@ -211,11 +242,11 @@ class UnderWay:
                 except Exception as error:  # noqa: BLE001 - a collector's edge
                     self._warnings.append(
                         f"{collector.name} recorded nothing after its events were "
-                        f"counted: {_words(error)}"
+                        f"counted: {_error_text(error)}"
                     )
         return counted
 
-    def tell(self, warning: str) -> None:
+    def add_warning(self, warning: str) -> None:
         """Add a sentence to the warnings of the run."""
         self._warnings.append(warning)
 
@@ -230,11 +261,11 @@ class UnderWay:
         """Where the recording is stored while it is under way."""
         return self._place.spool
 
-    def abandon(self) -> None:
+    def leave_to_parent(self) -> None:
         """In a child that was forked: the file is the parent's."""
-        self._spool.leave()
+        self._spool.leave_file()
 
-    def _start(self, options: ProfilerOptions) -> None:
+    def _start_collectors(self, options: ProfilerOptions) -> None:
         first_own = next(
             (it for it in self._collectors if isinstance(it, Streaming)), None
         )
@@ -252,19 +283,19 @@ class UnderWay:
                     options, python_tracer_level=0, python_sampling_hz=0
                 )
             try:
-                collector.start(asked, self._recording.begin)
+                collector.start_collecting(asked, self._recording.begin)
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._warnings.append(
-                    f"{collector.name} did not record: {_words(error)}"
+                    f"{collector.name} did not record: {_error_text(error)}"
                 )
         try:
-            self.flusher.start()
+            self.flusher.start_thread()
         except RuntimeError as error:
             self._warnings.append(
-                f"events are not stored while the program runs: {_words(error)}"
+                f"events are not stored while the program runs: {_error_text(error)}"
             )
 
-    def halt(self) -> None:
+    def halt_collectors(self) -> None:
         """Let all collectors record no more; once more does nothing."""
         if self._is_halted:
             return
@@ -275,78 +306,44 @@ class UnderWay:
         for collector in (*noting, *others):
             try:
                 if collector in self._halting:
-                    collector.halt()
+                    collector.halt_collecting()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
                 self._lost.append(collector)
 
-    def _stopped(self, collector: Collector) -> Collected | None:
-        try:
-            collected = collector.stop()
-        except Exception as error:  # noqa: BLE001 - a collector's edge
-            self._tell_lost(collector, error)
-            return None
-        self._warnings += (*collected.warnings, *collected.remarks)
-        self.remarks += collected.remarks
-        return collected
-
     def _tell_lost(self, collector: Collector, error: Exception) -> None:
         self._warnings.append(
-            f"what {collector.name} recorded is lost: {_words(error)}"
+            f"what {collector.name} recorded is lost: {_error_text(error)}"
         )
 
-    def _store_last(self, name: str, xspace: bytes) -> None:
-        try:
-            self.flusher.store(Fragment(xspace, 0))
-        except ValueError as error:
-            self._warnings.append(f"what {name} recorded last is lost: {_words(error)}")
-
-    def _stored(self, content: bytes, *, to_file: bool) -> Run:
+    def _store_run(self, content: bytes, *, to_file: bool) -> Run:
         if not to_file:
-            self._spool.remove()
-            return self._run(None, content)
+            self._spool.remove_file()
+            return self._make_run(None, content)
         try:
-            path = save(self._place, content)
+            path = save_file(self._place, content)
         except OSError as error:
             self._warnings.append(
                 f"{self._place.path} could not be written ({error.strerror or error}); "
                 "the recording is in memory (Run.xspace()), and as far as it was "
                 f"stored in {self._place.spool}"
             )
-            self._spool.leave()
-            return self._run(None, content)
-        self._spool.remove()
-        return self._run(path, b"")
+            self._spool.leave_file()
+            return self._make_run(None, content)
+        self._spool.remove_file()
+        return self._make_run(path, b"")
 
-    def _run(self, path: Path | None, unsaved: bytes) -> Run:
+    def _make_run(self, path: Path | None, unsaved: bytes) -> Run:
         return Run(
             path=path,
             run=self._place.directory.name,
-            hosts=hosts_of(self._place.directory),
+            hosts=hosts_in_run(self._place.directory),
             warnings=tuple(dict.fromkeys(self._warnings)),
             unsaved=unsaved,
         )
 
 
-def _recording(options: ProfilerOptions, collectors: Sequence[Collector]) -> Recording:
-    names = tuple(collector.name for collector in collectors)
-    asked = TracerLevels.asked(options)
-    own = TracerLevels(
-        host=_ANNOTATIONS_LEVEL if "host" in names else 0,
-        device=0,
-        python=asked.python if "python_calls" in names else 0,
-    )
-    return Recording(
-        hostname=platform.node(),
-        begin=ClockPair.now(),
-        asked=asked,
-        own=own,
-        collectors=names,
-    )
-
-
-def _of_storing(spool: Spool, flusher: Flusher) -> list[str]:
-    """Return what was lost between the collectors and the file."""
+def _storing_warnings(spool: Spool, flusher: Flusher) -> list[str]:
     found = [
         f"events of {name} were not stored: {failure}"
         for name, failure in flusher.failures.items()
@@ -363,5 +360,5 @@ def _of_storing(spool: Spool, flusher: Flusher) -> list[str]:
     return found
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

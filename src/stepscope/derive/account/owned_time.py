@@ -13,20 +13,30 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.charged import between_rows, charged_rows, overlapped_rows
-from stepscope.derive.account.gaps import Launched, divided_gaps
-from stepscope.derive.columns.arrays import codes, ints
+from stepscope._core import launches
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+)
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS, OWNERS
+from stepscope.derive.reasons import WHY
+from stepscope.derive.step_time.owners import (
+    BUSY_OWNERS,
+    IDLE_OWNERS,
+    LAST_WORKING,
+    OWNERS,
+)
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from stepscope.derive.account.gaps import Gaps
     from stepscope.derive.account.host_states import Claims, HostStates
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
@@ -34,6 +44,230 @@ if TYPE_CHECKING:
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+class Launched(Frozen, frozen=True):
+    """The activities of one device, and the launch calls of all.
+
+    Attributes:
+        device: The activities of the device, in the order of their starts.
+    """
+
+    device: DeviceRows
+    correlation: Correlation
+    copies: NDArray[np.bool_]
+
+
+class _Endings(Frozen, frozen=True):
+    """What ended each of some stretches, and what was launched behind it.
+
+    Attributes:
+        row: Row of device_activity of the first activity that begins at the end; -1
+            for none.
+        called_ps: When its launch call began; the largest int64 where unknown.
+        returned_ps: When its launch call returned; the largest int64 where unknown.
+        track: Row of tracks of the thread that called; -1 where unknown.
+        blocking: Whether the call lasted longer than the copy that it began, by more
+            than the launch latency: the call waited.
+        behind_ps: Earliest return of the calls of all other activities from there on;
+            the largest int64 where there is none.
+    """
+
+    row: NDArray[np.int64]
+    called_ps: NDArray[np.int64]
+    returned_ps: NDArray[np.int64]
+    track: NDArray[np.int32]
+    blocking: NDArray[np.bool_]
+    behind_ps: NDArray[np.int64]
+
+
+class Gaps(Frozen, frozen=True):
+    """Idle time of one device, divided by the queue.
+
+    Attributes:
+        switch: Stretches too short to have a cause.
+        queued: Where launched work waited, with no reason in the record.
+        latency: Where the launch of the next activity was on its way.
+        copy_call: Where the host was in the blocking call of the copy that ended the
+            stretch.
+        copy_call_rows: Row of device_activity of that copy, by entry of `copy_call`.
+        walk_start_ps: Begins of the rest, in which the host had not launched yet.
+        walk_track: Row of tracks of the thread that ended the rest by its launch; -1
+            where nothing or an unknown launch ended it.
+        activity: Row of device_activity that ended the rest; -1 for none.
+    """
+
+    switch: Spans
+    queued: Spans
+    latency: Spans
+    copy_call: Spans
+    copy_call_rows: NDArray[np.int64]
+    walk_start_ps: NDArray[np.int64]
+    walk_end_ps: NDArray[np.int64]
+    walk_track: NDArray[np.int32]
+    activity: NDArray[np.int64]
+
+
+def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
+    """Divide each interval of idle time of one device by the launch that ended it.
+
+    Until the host began that call, it was on its way there; from then on the launch
+    was on its way; and as soon as other launched work waits, the queue is not empty and
+    the host is not to blame.
+
+    Definition: docs/where-a-steps-time-goes.md#idle-time.
+
+    Args:
+        idle: The stretches, each ended by the first activity that begins at its end.
+    """
+    start, end = idle.start_ps, idle.end_ps
+    short = end - start <= facts.switch_ps
+    switch = Spans(start[short], end[short])
+    start, end = start[~short], end[~short]
+    # No activity begins within a stretch, so what waits in it begins at its end or
+    # later: the earliest return of all such calls is when the queue began to fill.
+    by = _gap_endings(end, launched, facts.latency_ps)
+    ended, called, returned = by.row >= 0, by.called_ps, by.returned_ps
+    queued_from = np.clip(by.behind_ps, start, end)
+    in_time = returned <= start - facts.latency_ps
+    queued_from = np.where(in_time, start, queued_from)
+    on_way = np.where(in_time | ~ended | (called == _NEVER), end, called)
+    on_way = np.clip(on_way, start, end)
+    arrives = np.minimum(np.maximum(returned, start), end - facts.most_ps)
+    arrives = np.clip(arrives + facts.most_ps, on_way, end)
+    walk_end = np.minimum(queued_from, on_way)
+    blocks = ended & (on_way < end) & by.blocking
+    queued = Spans.union_of(
+        (_nonempty_spans(walk_end, on_way), _nonempty_spans(arrives, end))
+    )
+    walked = start < walk_end
+    return Gaps(
+        switch=switch,
+        queued=queued,
+        latency=_nonempty_spans(on_way[~blocks], arrives[~blocks]),
+        copy_call=_nonempty_spans(on_way[blocks], arrives[blocks]),
+        copy_call_rows=by.row[blocks],
+        walk_start_ps=start[walked],
+        walk_end_ps=walk_end[walked],
+        walk_track=by.track[walked],
+        activity=by.row[walked],
+    )
+
+
+def _gap_endings(
+    end_ps: NDArray[np.int64], launched: Launched, latency_ps: int
+) -> _Endings:
+    device = launched.device
+    launch_of = launched.correlation.launch_of_activity
+    calls = launched.correlation.launches
+    called_ps, dur_ps = ints(calls, "start_ps"), ints(calls, "dur_ps")
+    place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
+    accepted_answer(
+        launches.endings(
+            end_ps,
+            device.start_ps,
+            device.dur_ps,
+            device.rows,
+            launch_of,
+            called_ps,
+            dur_ps,
+            place,
+            behind,
+        )
+    )
+    ended = place >= 0
+    row = np.full(len(end_ps), -1)
+    row[ended] = device.rows[place[ended]]
+    launch = np.full(len(end_ps), -1, np.int32)
+    launch[ended] = launch_of[row[ended]]
+    known = launch >= 0
+    call = launch[known]
+    called, returned = (np.full(len(end_ps), _NEVER) for _ in range(2))
+    called[known] = called_ps[call]
+    returned[known] = called[known] + dur_ps[call]
+    track = np.full(len(end_ps), -1, np.int32)
+    track[known] = handles(calls, "track")[call]
+    blocking = np.zeros(len(end_ps), np.bool_)
+    own = device.dur_ps[place[known]]
+    waits = dur_ps[call] > own + latency_ps
+    blocking[known] = launched.copies[row[known]] & waits
+    return _Endings(row, called, returned, track, blocking, behind)
+
+
+def _nonempty_spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Spans:
+    """Return ascending disjoint pairs as a set, without those of no length."""
+    some = starts < ends
+    return Spans(starts[some], ends[some])
+
+
+def charged_rows(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    *,
+    device: OneDevice | None,
+    ordinal: int | None,
+    idle: Mapping[str, Spans],
+    missing: Mapping[str, Unavailable],
+) -> pl.DataFrame:
+    """Return the time of each owner in each window.
+
+    Args:
+        device: What the device did; None where there is none to look at.
+        missing: Owners whose time is unknown: their columns are null, and what they
+            would own is unexplained.
+    """
+    left = ends - starts
+    times: dict[str, NDArray[np.int64]] = {}
+    if device is not None:
+        times = {n: device.charged[n].within(starts, ends) for n in BUSY_OWNERS}
+    for name in IDLE_OWNERS[:-1]:
+        times[name] = idle.get(name, Spans.empty()).within(starts, ends)
+    for name, time in times.items():
+        if name not in missing:
+            left = left - time
+    times[IDLE_OWNERS[-1]] = left
+    columns: dict[str, NDArray[np.int64] | None] = {
+        owner.name: None if owner.name in missing else times.get(owner.name)
+        for owner in OWNERS
+    }
+    working = BUSY_OWNERS[: BUSY_OWNERS.index(LAST_WORKING) + 1]
+    for name, owners in (("device_busy", BUSY_OWNERS), ("device_working", working)):
+        busy = np.sum([times[owner] for owner in owners], axis=0) if device else None
+        columns[name] = busy
+    waits = missing.get("copy_in")
+    return _window_rows(starts, ends, ordinal, columns).with_columns(
+        # Without a device to transfer to, input is waiting alone; where transfers were
+        # lost, it is unknown.
+        idle_input_ps=pl.col("input_ps")
+        if waits is not None and waits.code == "NO_DEVICE_PLANE"
+        else pl.col("input_ps") + pl.col("copy_in_ps")
+    )
+
+
+def _window_rows(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    ordinal: int | None,
+    times: Mapping[str, NDArray[np.int64] | None],
+) -> pl.DataFrame:
+    """Return one row a window with the time of each owner; None for unknown ones."""
+    return pl.DataFrame(
+        [
+            pl.Series("window", np.arange(len(starts), dtype=np.int32)),
+            pl.Series("device", [ordinal] * len(starts), dtype=pl.Int32),
+            pl.Series("window_ps", ends - starts),
+            *(_owner_column(name, time, starts) for name, time in times.items()),
+        ]
+    )
+
+
+def _owner_column(
+    owner: str, time: NDArray[np.int64] | pl.Series | None, starts: NDArray[np.int64]
+) -> pl.Series:
+    values = [None] * len(starts) if time is None else time
+    return pl.Series(f"{owner}_ps", values, dtype=pl.Int64)
 
 
 class DeviceAccount(Frozen, frozen=True):
@@ -71,7 +305,6 @@ class Account(Frozen, frozen=True):
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device work that
             overlapped work of an earlier owner; None without a device.
         devices: The instants themselves, by ordinal.
-        missing: Owner → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -109,31 +342,34 @@ def account(
         windows: The windows; the one of the whole profile where there are no steps.
         host_states: What the step threads did; without it all idle time is
             unexplained.
-        device_timeline: The activities of each device by start.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
-    launch = _Launching.of(device_timeline, correlation, launch_latency)
+    launch = _Launching.collect_launches(device_timeline, correlation, launch_latency)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
-        missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown(host_classes)
+        missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown_host_owners(
+            host_classes
+        )
         left = Spans.of([hull])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
         if states is not None:
-            left = _claimed(left, states.claims_without_device(left), idle)
+            left = _apply_claims(left, states.claims_without_device(left), idle)
         idle["unexplained"].append(left)
         one = _device_account(None, idle, between, {}, Spans.empty())
-        return _account(windows.rows, (one,), None, missing)
+        return _build_account(windows.rows, (one,), None, missing)
     missing = {
         owner: why for one in device_sets.devices for owner, why in one.unknown.items()
-    } | _unknown(host_classes)
+    } | _unknown_host_owners(host_classes)
     if launch is None:
         missing |= dict.fromkeys(
             _OF_LAUNCHES,
-            correlation if isinstance(correlation, Unavailable) else _NO_LAUNCHES,
+            correlation
+            if isinstance(correlation, Unavailable)
+            else WHY["launches_not_known"],
         )
     # Work before the first step or after the last makes a device no part of them.
     start, end = (ints(windows.rows, name) for name in ("start_ps", "end_ps"))
@@ -144,9 +380,9 @@ def account(
         device_sets, devices=within or device_sets.devices
     )
     found = tuple(
-        _of_device(one, hull, states, between, launch) for one in working.devices
+        _account_device(one, hull, states, between, launch) for one in working.devices
     )
-    return _account(windows.rows, found, working, missing)
+    return _build_account(windows.rows, found, working, missing)
 
 
 #: Owners that only a device has.
@@ -169,7 +405,7 @@ class _Launching(Frozen, frozen=True):
     facts: LaunchLatency
 
     @classmethod
-    def of(
+    def collect_launches(
         cls,
         device_timeline: DeviceTimeline | Unavailable,
         correlation: Correlation | Unavailable,
@@ -185,26 +421,17 @@ class _Launching(Frozen, frozen=True):
         return cls(
             timeline={one.device: one for one in device_timeline.devices},
             correlation=correlation,
-            copies=(kind == _KIND["h2d"]) | (kind == _KIND["d2h"]),
-            inputs=kind == _KIND["h2d"],
+            copies=(kind == ACTIVITY_CODES["h2d"]) | (kind == ACTIVITY_CODES["d2h"]),
+            inputs=kind == ACTIVITY_CODES["h2d"],
             facts=launch_latency,
         )
 
-    def gaps(self, device: int, idle: Spans) -> Gaps:
+    def divide_gaps(self, device: int, idle: Spans) -> Gaps:
         launched = Launched(self.timeline[device], self.correlation, self.copies)
         return divided_gaps(idle, launched, self.facts)
 
 
-_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
-
-_NO_LAUNCHES: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="It is not known which launch call each activity came from.",
-    remedy=Remedy.RECORD_LAUNCHING_HOST,
-)
-
-
-def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
+def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     if isinstance(host, Unavailable):
         return dict.fromkeys(_OF_THREADS, host)
     found = {}
@@ -217,7 +444,7 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     return found
 
 
-def _of_device(
+def _account_device(
     one: OneDevice,
     hull: tuple[int, int],
     states: HostStates | None,
@@ -235,9 +462,9 @@ def _of_device(
         left = free - recording
         claimed = states.claims_of_any_thread(left)
         claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
-        idle["unexplained"].append(_claimed(left, claims, idle))
+        idle["unexplained"].append(_apply_claims(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
-    gaps = launching.gaps(one.device, free)
+    gaps = launching.divide_gaps(one.device, free)
     idle["switch"].append(gaps.switch - recording)
     idle["queued"].append(gaps.queued - recording)
     idle["launch"].append(gaps.latency - recording)
@@ -253,12 +480,12 @@ def _of_device(
         left = walk - recording
         claims = states.claims_of_any_thread(left)
         if track >= 0:
-            claims = states.claims(track, left, claims)
-        idle["unexplained"].append(_claimed(left, claims, idle))
+            claims = states.thread_claims(track, left, claims)
+        idle["unexplained"].append(_apply_claims(left, claims, idle))
     return _device_account(one.device, idle, between, walked, gaps.latency)
 
 
-def _claimed(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
+def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
     """Give each claim its part of what is left, in order, and return the rest."""
     for owner, spans in claims:
         if not len(left):
@@ -281,7 +508,7 @@ def _device_account(
     return DeviceAccount(device, sets, between, walked, latency)
 
 
-def _account(
+def _build_account(
     windows: pl.DataFrame,
     devices: tuple[DeviceAccount, ...],
     device_sets: DeviceSets | None,
@@ -300,18 +527,27 @@ def _account(
             missing=missing,
         )
         frames.append(charged)
-        between.append(
-            between_rows(
-                starts,
-                ends,
-                ordinal=found.device,
-                idle=found.idle,
-                between=found.between,
-                missing=missing,
-            )
-        )
+        times = {
+            name: None
+            if name in missing
+            else (found.idle[name] & found.between).within(starts, ends)
+            for name in IDLE_OWNERS
+        }
+        between.append(_window_rows(starts, ends, found.device, times))
         if one is not None:
-            hidden.append(overlapped_rows(charged, one, starts, ends))
+            # Device work in a window during which an earlier owner was charged.
+            overlapped = (
+                _owner_column(
+                    name,
+                    pl.Series(one.orders[name].within(starts, ends))
+                    - charged[f"{name}_ps"]
+                    if name in one.orders
+                    else None,
+                    starts,
+                )
+                for name in BUSY_OWNERS
+            )
+            hidden.append(pl.DataFrame([*charged["window", "device"], *overlapped]))
     together = frames[0].with_columns(device=pl.lit(None, pl.Int32))
     if device_sets is not None and len(frames) > 1:
         united = device_sets.any_device

@@ -1,15 +1,22 @@
-"""`account_parts`: the time of each owner by name: ops, calls, functions, lines.
+"""`account_parts`: the time of each owner by name, and event by event.
 
 Definition: docs/where-a-steps-time-goes.md#names.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
-from stepscope.derive.account.naming import UNNAMED
+from stepscope.derive.account.naming import (
+    LAUNCH_LATENCY,
+    NAMED_OWNERS,
+    OF_FUNCTIONS,
+    UNNAMED,
+    Name,
+)
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
@@ -18,9 +25,11 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from stepscope.derive.account.naming import Name, Naming
+    from numpy.typing import NDArray
+
+    from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.step_windows.windows import Windows
@@ -59,7 +68,6 @@ class AccountParts(Frozen, frozen=True):
         callers: Columns `CALLER_ROWS`: of a (device, owner, place) the program's own
             deepest function within a step from which most of that time is called, with
             the time inside it. What takes next to nothing of the windows has none.
-        window_ps: Sum of the measured windows.
     """
 
     rows: pl.DataFrame
@@ -84,34 +92,34 @@ def account_parts(
     found, callers = [], []
     for device in account.devices:
         for owner in (one for one in IDLE_OWNERS if one not in account.missing):
-            for place, spans in _places(device, device.idle[owner] & judged):
+            for place, spans in _split_by_place(device, device.idle[owner] & judged):
                 key = (device.device, owner, place)
                 found += [
                     (*key, *name, time)
-                    for name, time in _parts(namer, device, owner, spans)
+                    for name, time in _named_parts(namer, device, owner, spans)
                 ]
                 if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
                     callers += [
                         (*key, name.function, name.file, name.line, time)
-                        for name, time in namer.callers(owner, spans)
+                        for name, time in namer.calling_functions(owner, spans)
                     ]
     topics = [
         (one.device, topic, place, *name, time)
         for device, one in zip(account.devices, idle_topics.devices, strict=False)
         for topic in TOPICS
-        for place, spans in _places(device, one.spans[topic] & judged)
-        for name, time in _parts(namer, device, topic, spans)
+        for place, spans in _split_by_place(device, one.spans[topic] & judged)
+        for name, time in _named_parts(namer, device, topic, spans)
     ]
     return AccountParts(
-        _grouped(found),
-        _grouped(topics),
+        _sum_parts(found),
+        _sum_parts(topics),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
         int((ends - starts).sum()),
         len(starts),
     )
 
 
-def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
+def _sum_parts(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
     grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
         pl.col("time_ps").sum()
@@ -119,7 +127,7 @@ def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     return grouped.sort("time_ps", descending=True, maintain_order=True)
 
 
-def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
+def _split_by_place(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
     for place, part in zip(
         PLACES, (spans - device.between, spans & device.between), strict=True
     ):
@@ -127,9 +135,148 @@ def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
             yield place, part
 
 
-def _parts(
+def _named_parts(
     named: Naming | None, device: DeviceAccount, owner: str, spans: Spans
 ) -> list[tuple[Name, int]]:
     if named is None:
         return [(UNNAMED, spans.length_ps)]
-    return named.parts(device, owner, spans)
+    return named.named_parts(device, owner, spans)
+
+
+#: Event row of time that no event is.
+_NO_EVENT: Final = -1
+
+
+class Ran(NamedTuple):
+    """What ran during some time of an owner.
+
+    Attributes:
+        start_ps: Begin of what ran, or of the stretch that has no event.
+        event: Row of events; -1 where no event is it.
+    """
+
+    start_ps: int
+    end_ps: int
+    event: int
+    name: Name
+    time_ps: int
+
+
+class RanMost(NamedTuple):
+    """What ran: those that name most time, and how many there are.
+
+    Attributes:
+        ran: At most as many as were asked for; where there are no more, their times add
+            up to the owner's.
+    """
+
+    ran: list[Ran]
+    number: int
+
+
+def what_ran(
+    naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
+) -> RanMost:
+    """Return what ran in the time of an owner, by the rules of `Naming.named_parts`."""
+    if owner not in NAMED_OWNERS:
+        return pieces(spans, most=most)
+    found: list[RanMost] = []
+    left = spans
+    if owner == "launch":
+        way = left & device.latency
+        found.append(pieces(way, LAUNCH_LATENCY, most=most))
+        left = left - way
+    for track in naming.asked_threads(device):
+        if not len(left):
+            break
+        covered, at, time = naming.covering_rows(track, owner, left)
+        found.append(_largest_events(naming, at, time, most=most))
+        rest = covered.length_ps - int(time.sum())
+        if rest > 0:
+            whole = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, rest)
+            found.append(RanMost([whole], 1))
+        left = left - covered
+    tasks = naming.tasks_of_ops(device, owner, left)
+    left = left - tasks
+    for track in naming.function_tracks if owner in OF_FUNCTIONS else ():
+        if not len(left):
+            break
+        functions, covered = _largest_functions(naming, track, left, most=most)
+        found.append(functions)
+        left = left - covered
+    rest_of = pieces(left | tasks, most=most)
+    named = [
+        Ran(one.start_ps, one.end_ps, _NO_EVENT, *name)
+        for one in rest_of.ran
+        for name in naming.remaining_parts(
+            owner,
+            Spans.of([(one.start_ps, one.end_ps)]),
+            on_device=device.device is not None,
+        )
+    ]
+    found.append(RanMost(named, rest_of.number + len(named) - len(rest_of.ran)))
+    every = sorted(
+        (one for each in found for one in each.ran), key=lambda ran: -ran.time_ps
+    )
+    return RanMost(every[:most], sum(each.number for each in found))
+
+
+def pieces(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
+    """Return the intervals of a set by themselves, as what no event is."""
+    length = spans.end_ps - spans.start_ps
+
+    def described_part(at: int) -> tuple[int, int, int, Name]:
+        return int(spans.start_ps[at]), int(spans.end_ps[at]), _NO_EVENT, name
+
+    return largest(length, described_part, most=most)
+
+
+def largest(
+    time_ps: NDArray[np.int64],
+    described_part: Callable[[int], tuple[int, int, int, Name]],
+    *,
+    most: int,
+) -> RanMost:
+    """Return the largest of some times, each with the rest of what ran by its place."""
+    some = np.flatnonzero(time_ps > 0)
+    order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
+    ran = [Ran(*described_part(at), int(time_ps[at])) for at in order.tolist()]
+    return RanMost(ran, len(some))
+
+
+def _largest_events(
+    naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
+) -> RanMost:
+    table = naming.classes.rows
+
+    def described_part(place: int) -> tuple[int, int, int, Name]:
+        row = int(at[place])
+        start = int(table.start_ps[row])
+        name = naming.type_name(int(naming.types[row]))
+        return start, start + int(table.dur_ps[row]), row, name
+
+    return largest(time, described_part, most=most)
+
+
+def _largest_functions(
+    naming: Naming, track: int, spans: Spans, *, most: int
+) -> tuple[RanMost, Spans]:
+    frames = naming.frames
+    if frames is None:
+        return RanMost([], 0), Spans.empty()
+    mine = np.flatnonzero(frames.track == track)
+    start, end = frames.start_ps[mine], frames.end_ps[mine]
+    time = spans.within(start, end)
+    own = np.zeros(len(frames.track), np.int64)
+    own[mine] = time
+    parent = frames.parent[mine]
+    np.subtract.at(own, parent[parent >= 0], time[parent >= 0])
+
+    def described_part(row: int) -> tuple[int, int, int, Name]:
+        name = naming.function_name(frames, int(frames.type[row]))
+        first, last = int(frames.start_ps[row]), int(frames.end_ps[row])
+        return first, last, int(frames.event[row]), name
+
+    return largest(own, described_part, most=most), spans & Spans.from_events(
+        start, end - start
+    )

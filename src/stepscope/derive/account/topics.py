@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.account.unfed import BatchCopies, scaling_holes
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.account.host_states import long_stretch_ps
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.host.function_purposes import FunctionPurpose
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
 
@@ -40,6 +39,116 @@ if TYPE_CHECKING:
     from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
+
+#: Kernels and ops that look for numbers that are not finite.
+FINITE_CHECK: Final = (
+    r"(?i)non_?finite_check|(?:^|[^a-z])(?:is|all)_?finite(?:[^a-z]|$)|multi_?tensor_?"
+    r"(?:scale|l2norm_?scale)_?check"
+)
+#: The answer is no larger than this.
+_ANSWER_BYTES: Final = 16
+#: So many activities at most lie between the look and the copy of its answer: the
+#: answers about several tensors are put together first.
+_NEAR: Final = 8
+
+#: Owners of time of which nothing says what the program did.
+UNFED_OWNERS: Final = ("between", "unexplained")
+#: What is smaller is a scalar or a few indices, no batch.
+_LEAST_BYTES: Final = 4096
+#: A batch is copied in this share of the closed windows, at least.
+_USUAL: Final = 0.8
+
+
+class BatchCopies(Frozen, frozen=True):
+    """When batches were copied to devices, in a program of which no fetch is known.
+
+    Attributes:
+        soon_ps: Silence is longer than this; a copy comes sooner after it.
+    """
+
+    windows: Windows
+    correlation: Correlation
+    soon_ps: int
+
+    @classmethod
+    def collect_copies(
+        cls,
+        windows: Windows,
+        correlation: Correlation | Unavailable,
+        launch_latency: LaunchLatency | Unavailable,
+    ) -> BatchCopies | None:
+        """Collect the copies; None where one of the tables is missing."""
+        if isinstance(correlation, Unavailable) or isinstance(
+            launch_latency, Unavailable
+        ):
+            return None
+        return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
+
+    def waits_for_copy(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
+        """Return the long silence of a device's program before it copies a batch.
+
+        Args:
+            blocked: The part of its idle time in which the program was blocked by
+                something else than a device.
+        """
+        # When calls began that copy as much as a batch, ascending.
+        activity = self.correlation.activity
+        launch = self.correlation.launch_of_activity
+        mine = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
+        mine &= handles(activity, "device") == one.device
+        size = filled(activity["bytes"], 0)
+        mine &= (size > _LEAST_BYTES) & (launch >= 0)
+        called = np.sort(ints(self.correlation.launches, "start_ps")[launch[mine]])
+        rows = self.windows.rows.filter(~self.windows.rows["open_end"])
+        if not rows.height or not len(called):
+            return Spans.empty()
+        starts, ends = ints(rows, "start_ps"), ints(rows, "end_ps")
+        copies = np.searchsorted(called, ends) - np.searchsorted(called, starts)
+        if (copies > 0).mean() < _USUAL:
+            return Spans.empty()
+        silent = Spans.union_of((blocked, *(one.idle[owner] for owner in UNFED_OWNERS)))
+        # Small work may be launched between the silence and the copy.
+        # The stretches that end less than some time before a call, or with it.
+        silences = Spans.union_of(one.walked_by.values())
+        at = np.searchsorted(called, silences.end_ps)
+        next_call = np.append(called, np.iinfo(np.int64).max)[at]
+        soon = next_call - silences.end_ps <= self.soon_ps
+        walks = Spans(silences.start_ps[soon], silences.end_ps[soon])
+        found = (silent & walks) - doing
+        long = found.end_ps - found.start_ps > self.soon_ps
+        return Spans(found.start_ps[long], found.end_ps[long])
+
+
+def scaling_holes(
+    device_activity: pl.DataFrame, event_types: pl.DataFrame, device: int | None
+) -> Spans:
+    """Return from each look to the first kernel after the copy of its answer."""
+    looks = event_types["name"].str.contains(FINITE_CHECK).to_numpy()
+    if not looks.any():
+        return Spans.empty()
+    mine = np.flatnonzero(handles(device_activity, "device") == device)
+    start = ints(device_activity, "start_ps")[mine]
+    order = np.argsort(start, kind="stable")
+    mine, start = mine[order], start[order]
+    end = start + ints(device_activity, "dur_ps")[mine]
+    kernel = codes(device_activity, "kind")[mine] == ACTIVITY_CODES["kernel"]
+    looking = kernel & looks[handles(device_activity, "type")[mine]]
+    size = device_activity["bytes"].fill_null(_ANSWER_BYTES + 1).to_numpy()[mine]
+    answers = codes(device_activity, "kind")[mine] == ACTIVITY_CODES["d2h"]
+    copies = np.flatnonzero(answers & (size <= _ANSWER_BYTES))
+    # The last look before each copy; -1 where there is none.
+    rows = np.flatnonzero(looking)
+    place = np.searchsorted(rows, copies) - 1
+    look = np.where(place >= 0, np.append(rows, -1)[place], -1)
+    # The first kernel after each copy; their number for none.
+    kernels = np.append(np.flatnonzero(kernel), len(kernel))
+    following: NDArray[np.int64] = kernels[
+        np.searchsorted(kernels, copies, side="right")
+    ]
+    found = (look >= 0) & (copies - look <= _NEAR) & (following < len(mine))
+    begin = end[look[found]]
+    return Spans.from_events(begin, np.maximum(start[following[found]] - begin, 0))
+
 
 #: What is done, in the order in which an instant is given to the first that holds;
 #: `unfed` and `unnamed` are time of which nothing says what was done: before a batch is
@@ -63,7 +172,6 @@ _PRINTS: Final = r"(?:^|[:/ ])PrintV2(?::|$)"
 _FORMATS: Final = r"(?:^|[:/ ])StringFormat(?::|$)"
 #: A counter that only the recorder writes that keeps collections, in any program.
 _WATCHED: Final = "process RSS (bytes)"
-_D2H: Final = ACTIVITY_KINDS.categories.to_list().index("d2h")
 _LAUNCHING: Final = HostCode.LAUNCHING
 _COLLECTING: Final = ("between", "host_compute")
 #: Owners of the time from the end of a read-back to the next launch.
@@ -87,12 +195,7 @@ class DeviceTopics(Frozen, frozen=True):
 
 
 class IdleTopics(Frozen, frozen=True):
-    """The topics of every device.
-
-    Attributes:
-        devices: In the order of the account's.
-        missing: Topic → why it could not be looked at.
-    """
+    """The topics of every device."""
 
     devices: tuple[DeviceTopics, ...]
     missing: dict[str, Unavailable]
@@ -128,18 +231,20 @@ def idle_topics(
         waiting = function_frames.spans(
             function_purposes.purpose == FunctionPurpose.SYNC
         )
-    host = _Host.of(
+    host = _Host.observe_threads(
         host_states,
         events,
         event_types,
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
         waits=waiting,
-        within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
+        within=Spans.union_of(
+            _union_owners(one.idle, _EVERY) for one in account.devices
+        ),
     )
     batches = reads = None
     listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
     if not listed and not len(host_states.classes.input_wait):
-        batches = BatchCopies.of(windows, correlation, launch_latency)
+        batches = BatchCopies.collect_copies(windows, correlation, launch_latency)
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
@@ -150,12 +255,16 @@ def idle_topics(
         if not isinstance(device_activity, Unavailable) and one.device is not None:
             scaling = scaling_holes(device_activity, event_types, one.device)
         if reads is not None and one.device is not None:
-            drained = reads.drained(one, host)
+            drained = reads.drained_spans(one, host)
         if batches is not None and one.device is not None:
             blocked = one.idle["sync"] - host.for_device
-            unfed = batches.waits(one, host.doing, blocked)
-        found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
-    missing = {} if host.collections_seen else {"garbage": _NO_COLLECTIONS}
+            unfed = batches.waits_for_copy(one, host.doing, blocked)
+        found.append(
+            _topics_of_device(one, host, drained=drained, scaling=scaling, unfed=unfed)
+        )
+    missing = (
+        {} if host.collections_seen else {"garbage": WHY["no_garbage_collections"]}
+    )
     return IdleTopics(tuple(found), missing)
 
 
@@ -175,7 +284,7 @@ class _Host(Frozen, frozen=True):
     states: HostStates
 
     @classmethod
-    def of(
+    def observe_threads(
         cls,
         states: HostStates,
         events: pl.DataFrame,
@@ -193,18 +302,18 @@ class _Host(Frozen, frozen=True):
             )
 
         types, rows = handles(events, "type"), states.classes.rows
-        collecting = _are(event_types, *COLLECTIONS)
-        garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
+        collecting = _types_named(event_types, *COLLECTIONS)
+        garbage, seen = Spans.empty(), _types_named(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
-                rows.spans(mine, collecting[types[mine]])
-                for mine in map(rows.rows, states.threads)
+                rows.covered_spans(mine, collecting[types[mine]])
+                for mine in map(rows.track_rows, states.threads)
             )
             seen = seen or collecting[types].any()
-        doing = Spans.union_of(states.doing(it, within) for it in states.threads)
+        doing = Spans.union_of(states.doing_spans(it, within) for it in states.threads)
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
-        debugging = _debugging(states, event_types, types)
+        debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
             garbage=garbage,
@@ -226,13 +335,15 @@ class _Host(Frozen, frozen=True):
             states=states,
         )
 
-    def calling(self, times_ps: NDArray[np.int64]) -> Spans:
+    def launch_calls_around(self, times_ps: NDArray[np.int64]) -> Spans:
         """Return the whole calls that launch around some times, all threads as one."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
             found = Spans.union_of(
-                classes.when(track, sets[_LAUNCHING].meeting(near))(HostCode.LAUNCH)
+                classes.code_spans(track, sets[_LAUNCHING].meeting(near))(
+                    HostCode.LAUNCH
+                )
                 for track in threads
                 if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
             ).meeting(near)
@@ -245,10 +356,9 @@ class _Host(Frozen, frozen=True):
             near = wider
 
 
-def _debugging(
+def _debugging_spans(
     states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> list[Spans]:
-    """Return when each thread that is asked what it does looks at the program."""
     names = event_types["name"]
     asked = names.str.contains(_DEBUGGING)
     if names.str.contains(_PRINTS).any():
@@ -258,11 +368,12 @@ def _debugging(
         return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
     return [
-        rows.spans(mine, wanted[types[mine]]) for mine in map(rows.rows, states.threads)
+        rows.covered_spans(mine, wanted[types[mine]])
+        for mine in map(rows.track_rows, states.threads)
     ]
 
 
-def _of(
+def _topics_of_device(
     one: DeviceAccount, host: _Host, *, drained: Spans, scaling: Spans, unfed: Spans
 ) -> DeviceTopics:
     idle = one.idle
@@ -282,16 +393,16 @@ def _of(
             chores = chores | idle["host_compute"] | (idle["launch"] - one.latency)
     chores = chores & one.between
     wanted = {
-        "garbage": _union(idle, _COLLECTING) & host.garbage,
+        "garbage": _union_owners(idle, _COLLECTING) & host.garbage,
         "writing": writing,
-        "debugging": _union(idle, _LOOKED_AT) & looking,
-        "scaling": _union(idle, _LOOKED_AT) & scaling,
+        "debugging": _union_owners(idle, _LOOKED_AT) & looking,
+        "scaling": _union_owners(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
         "unfed": unfed,
         "unnamed": chores - host.doing,
     }
-    left = _union(idle, _EVERY)
+    left = _union_owners(idle, _EVERY)
     found = {}
     for topic in TOPICS:
         found[topic] = wanted[topic] & left
@@ -299,11 +410,11 @@ def _of(
     return DeviceTopics(one.device, found)
 
 
-def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
+def _union_owners(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
+def _types_named(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
 
@@ -314,7 +425,7 @@ class _ReadBacks(Frozen, frozen=True):
     activity: pl.DataFrame
     soon_ps: int
 
-    def drained(self, one: DeviceAccount, host: _Host) -> Spans:
+    def drained_spans(self, one: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
         The host stopped waiting as the device had nothing left to do: what it launched
@@ -324,7 +435,7 @@ class _ReadBacks(Frozen, frozen=True):
         free = Spans.union_of(one.idle.values())
         # The ends of copies of small results.
         rows = np.flatnonzero(
-            (codes(self.activity, "kind") == _D2H)
+            (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
             & (handles(self.activity, "device") == one.device)
         )
         size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
@@ -342,19 +453,19 @@ class _ReadBacks(Frozen, frozen=True):
         free = free.meeting(near)
         begin = free.start_ps
         soon = begin + self.soon_ps
-        waited = _waited(host.waiting, begin, soon)
+        waited = _wait_lengths_ps(host.waiting, begin, soon)
         is_copied = np.isin(begin, copied)
-        calling = host.calling(begin[is_copied])
-        called = np.where(is_copied, _waited(calling, begin, soon), 0)
+        calling = host.launch_calls_around(begin[is_copied])
+        called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
         # Without the wait the host would have come so much earlier, and no more.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
         # What is named in it has other reasons.
         named = one.idle["between"] & host.doing
-        return (after & _union(one.idle, _REFILLING)) - named
+        return (after & _union_owners(one.idle, _REFILLING)) - named
 
 
-def _waited(
+def _wait_lengths_ps(
     spans: Spans, begin_ps: NDArray[np.int64], soon_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return how long a set lasted at some instants, 0 where it did not end soon."""
@@ -364,10 +475,3 @@ def _waited(
     held = (at >= 0) & (spans.end_ps[at] >= begin_ps) & (spans.end_ps[at] <= soon_ps)
     found: NDArray[np.int64] = np.where(held, begin_ps - spans.start_ps[at], 0)
     return found
-
-
-_NO_COLLECTIONS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="Garbage collections were not recorded.",
-    remedy=Remedy.RECORD_WITH_STEPSCOPE,
-)

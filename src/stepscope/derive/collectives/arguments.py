@@ -19,6 +19,7 @@ from stepscope.derive.columns.stat_values import (
 )
 from stepscope.derive.host.values import host_rows
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.reasons import WHY
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
 #: What a name in lower case calls the exchange; the first that fits.
 _KINDS: Final = (
     ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
-    (
-        "all-reduce",
-        Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce"),
-    ),
+    ("all-reduce", Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce")),
     ("all-gather", Pattern(r"all_?-?gather|collectivegather")),
     (
         "all-to-all",
@@ -103,13 +101,6 @@ HOST_COLLECTIVES: Final[dict[str, pl.DataType]] = {
 #: around or before them hand it over and go on.
 _TRANSPORT: Final = r"^(?:gloo|mpi|ucc):"
 
-_NONE: Final = Unavailable(
-    code="NO_SAMPLES",
-    reason="No thread of this host took part in a collective that was recorded.",
-    remedy="Nothing to do where processes do not exchange anything; otherwise record "
-    "with the profiler of the framework.",
-)
-
 
 def host_collectives(
     *,
@@ -148,7 +139,7 @@ def host_collectives(
             above = np.where(above >= 0, event_nesting.parent[above], np.int32(-1))
         rows = reduced[~inside]
     if not len(rows):
-        return _NONE
+        return WHY["no_host_collectives"]
     group = [""] * len(rows)
     if not isinstance(stats, Unavailable):
         group = recorded_arguments(trace, stats, rows)["group"].to_list()

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope._core import numbering
 from stepscope.trace.reading.nullable import filled, held
+from stepscope.trace.tables import ACTIVITY_KINDS, DERIVED_LINES, TRACK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
     from numpy.typing import NDArray
+
+#: Category → its code in the columns of that Enum, as `codes` returns them.
+ACTIVITY_CODES: Final = {kind: at for at, kind in enumerate(ACTIVITY_KINDS.categories)}
+TRACK_CODES: Final = {kind: at for at, kind in enumerate(TRACK_KINDS.categories)}
+LINE_CODES: Final = {line: at for at, line in enumerate(DERIVED_LINES.categories)}
+
+
+def accepted_answer(answer: int) -> int:
+    """Return what a kernel answered; below zero it refused its arrays."""
+    if answer < 0:
+        raise ValueError(f"the kernel refused its arrays ({answer})")
+    return answer
 
 
 def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
@@ -34,7 +47,7 @@ def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
     return array.astype(np.uint8, copy=False)
 
 
-def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
+def is_present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """Return True where a column holds a value."""
     return held(frame[column])
 
@@ -57,7 +70,6 @@ def picked(
     Args:
         key: By row: a place in `wanted`.
         wanted: Whether rows with this key are.
-        begin: First row that counts.
         end: One past the last row that counts; None for all.
     """
     last = len(key) if end is None else end
@@ -65,7 +77,5 @@ def picked(
         return np.empty(0, np.int64)
     # Pages that are never written take no memory.
     out = np.empty(max(last - begin, 0), np.int64)
-    count: int = numbering.pick(key, wanted.view(np.uint8), begin, last, out)
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
-    return out[:count]
+    count = numbering.pick(key, wanted.view(np.uint8), begin, last, out)
+    return out[: accepted_answer(count)]

@@ -14,6 +14,7 @@ import polars as pl
 
 from stepscope._core import launches as kernels
 from stepscope._core import numbering
+from stepscope.derive.columns.arrays import accepted_answer
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -98,13 +99,13 @@ def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
         least, greatest = int(column.min()), int(column.max())
         # A column with one value distinguishes no rows.
         if least != greatest:
-            together = _paired(together, column, least, greatest)
+            together = _number_pairs(together, column, least, greatest)
     if together is None:
         return Codes(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
     return together
 
 
-def _paired(
+def _number_pairs(
     outer: Codes | None, inner: NDArray[np.signedinteger], least: int, greatest: int
 ) -> Codes:
     """Number the distinct pairs of a code and a value between two, both included."""
@@ -116,29 +117,28 @@ def _paired(
         return _paired_by_sorting(outer, inner)
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
-    count = numbering.number(
-        outer.code if outer is not None else np.empty(0, np.int32),
-        np.ascontiguousarray(inner, np.int32),
-        least,
-        width,
-        np.full(places, -1, np.int32),
-        out,
-        first,
+    count = accepted_answer(
+        numbering.number(
+            outer.code if outer is not None else np.empty(0, np.int32),
+            np.ascontiguousarray(inner, np.int32),
+            least,
+            width,
+            np.full(places, -1, np.int32),
+            out,
+            first,
+        )
     )
-    if count < 0:
-        raise ValueError(f"the kernel refused its arrays ({count})")
     return Codes(out, first[:count].copy())
 
 
 def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    """Number pairs whose values come from a wide range by sorting them."""
     distinct = pl.Series(inner).unique().sort().to_numpy()
     ranks = np.searchsorted(distinct, inner).astype(np.int64)
     groups_outside = outer.count if outer is not None else 1
     if len(distinct) * groups_outside <= max(
         _SMALL_TABLE, _ENTRIES_PER_ROW * len(inner)
     ):
-        return _paired(outer, ranks, 0, len(distinct) - 1)
+        return _number_pairs(outer, ranks, 0, len(distinct) - 1)
     key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
     _, first, code = np.unique(key, return_index=True, return_inverse=True)
     return Codes(code.astype(np.int32), first.astype(np.int64))
@@ -155,7 +155,6 @@ def totals_by(
 
     Args:
         code: Below `count`; -1 for a row that is left out.
-        values: By row.
         where: Which rows count; by default all.
     """
     none = np.empty(0, np.int64)
@@ -180,17 +179,17 @@ def _add_up(
     *outputs: NDArray[np.int64],
 ) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
-    answer = numbering.totals(
-        np.ascontiguousarray(code, np.int32),
-        np.ascontiguousarray(values),
-        counted.view(np.uint8),
-        *outputs,
+    accepted_answer(
+        numbering.totals(
+            np.ascontiguousarray(code, np.int32),
+            np.ascontiguousarray(values),
+            counted.view(np.uint8),
+            *outputs,
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
 
 
-def hulls_by(
+def hulls_by_code(
     code: NDArray[np.int32],
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
@@ -201,20 +200,18 @@ def hulls_by(
 
     Args:
         code: Below `count`; below 0 for a row that is left out.
-        start_ps: By row.
-        dur_ps: By row.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
-    answer = numbering.hulls(
-        np.ascontiguousarray(code, np.int32),
-        np.ascontiguousarray(start_ps),
-        np.ascontiguousarray(dur_ps),
-        found.count,
-        found.first_ps,
-        found.last_ps,
+    accepted_answer(
+        numbering.hulls(
+            np.ascontiguousarray(code, np.int32),
+            np.ascontiguousarray(start_ps),
+            np.ascontiguousarray(dur_ps),
+            found.count,
+            found.first_ps,
+            found.last_ps,
+        )
     )
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
     return found
 
 

@@ -1,74 +1,53 @@
-"""Products of matrices, those of fused attention and their gradients included."""
+"""Products of matrices, fused attention, convolutions, and their gradients."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
 
-from stepscope.derive.costs.operands import Family, Part, Rule, broadcast_sizes
+import numpy as np
+
+from stepscope.derive.costs.operands import Rule, broadcast_sizes
+from stepscope.frozen import Frozen
+from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Number of products of the forward pass; of the backward pass, which forms the scores
-#: again.
-_FORWARD: Final = 2
-_BACKWARD: Final = 5
 #: Values of a setting that masks the future: a flag, or the kind of mask.
 _CAUSAL: Final = (True, 1, 2)
-
-#: Op → place of its setting for a causal mask.
-_FORWARD_HEADS_FIRST: Final = {
-    "aten::scaled_dot_product_attention": 5,
-    "aten::_scaled_dot_product_flash_attention": 4,
-    "aten::_scaled_dot_product_efficient_attention": 6,
-    "aten::_scaled_dot_product_cudnn_attention": 6,
-    "aten::_scaled_dot_product_flash_attention_for_cpu": 4,
-    "aten::_scaled_dot_product_fused_attention_overrideable": 5,
-}
-_FORWARD_LENGTH_FIRST: Final = {
-    "aten::_flash_attention_forward": 8,
-    "aten::_efficient_attention_forward": 9,
-    "flash_attn::_flash_attn_forward": 5,
-}
-_BACKWARD_HEADS_FIRST: Final = {
-    "aten::_scaled_dot_product_flash_attention_backward": 11,
-    "aten::_scaled_dot_product_efficient_attention_backward": 11,
-    "aten::_scaled_dot_product_cudnn_attention_backward": 14,
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": 7,
-}
-_BACKWARD_LENGTH_FIRST: Final = {
-    "aten::_flash_attention_backward": 11,
-    "aten::_efficient_attention_backward": 14,
-    "flash_attn::_flash_attn_backward": 11,
-}
 
 _Sizes = tuple[int, ...]
 
 
-def _of_shape(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
+def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
     """Make a rule from sizes of the product, and the length that is summed over."""
 
-    def result(given: Operands) -> _Sizes | None:
+    def result_sizes(given: Operands) -> _Sizes | None:
         found = shape(given)
         return None if found is None else found[0]
 
-    def flops(given: Operands) -> int | None:
+    def count_flops(given: Operands) -> int | None:
         found = shape(given)
         return None if found is None else 2 * math.prod(found[0]) * found[1]
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
-def _plain(left: int, right: int) -> Rule:
+def _matrix_product(left: int, right: int) -> Rule:
     """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
-    return _of_shape(lambda given: _shape(given.tensor(left), given.tensor(right)))
+    return _product_rule(
+        lambda given: _product_shape(
+            given.tensor_at_place(left), given.tensor_at_place(right)
+        )
+    )
 
 
-def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
-    """Return sizes of the product, and the length that is summed over."""
+def _product_shape(
+    left: Tensor | None, right: Tensor | None
+) -> tuple[_Sizes, int] | None:
     if left is None or right is None or not left.sizes or not right.sizes:
         return None
     a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
@@ -81,28 +60,22 @@ def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | No
     return (*outer, *rows, *columns), a[-1]
 
 
-def _layer_flops(given: Operands) -> int | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
+def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
+    """Return sizes of inputs (…, k) times weights (…, k), and k."""
+    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
     if inputs.sizes[-1] != weight.sizes[-1]:
         return None
-    return 2 * inputs.elements * math.prod(weight.sizes[:-1])
+    return (*inputs.sizes[:-1], *weight.sizes[:-1]), inputs.sizes[-1]
 
 
-def _layer_result(given: Operands) -> _Sizes | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
-    if inputs is None or weight is None or not weight.sizes:
-        return None
-    return (*inputs.sizes[:-1], *weight.sizes[:-1])
-
-
-def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
+def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Count products of matrices that may have been transposed, which is not recorded.
 
     Where several readings fit and give different products, none is taken.
     """
-    left, right = given.tensor(0), given.tensor(1)
+    left, right = given.tensor_at_place(0), given.tensor_at_place(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
         return None
     outer = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
@@ -118,12 +91,12 @@ def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
     return (*outer, m, n), k
 
 
-def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
+def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return sizes of the result, and the number of terms that are added up in all."""
     if given.equation is None or "->" not in given.equation or "." in given.equation:
         return None
     inputs, _, output = given.equation.replace(" ", "").partition("->")
-    tensors, names = list(given.every()), inputs.split(",")
+    tensors, names = list(given.each_tensor()), inputs.split(",")
     if len(tensors) != len(names):
         return None
     length: dict[str, int] = {}
@@ -138,20 +111,22 @@ def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
     return tuple(length[letter] for letter in output), math.prod(length.values())
 
 
-def _einsum_flops(given: Operands) -> int | None:
-    found = _einsum(given)
-    if found is None or len(list(given.every())) != 2:
-        return None
-    return 2 * found[1]
+def _einsum_rule() -> Rule:
+    def count_flops(given: Operands) -> int | None:
+        found = _einsum_shape(given)
+        if found is None or len(list(given.each_tensor())) != 2:
+            return None
+        return 2 * found[1]
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        found = _einsum_shape(given)
+        return None if found is None else found[0]
+
+    return Rule(count_flops, result_sizes)
 
 
-def _einsum_result(given: Operands) -> _Sizes | None:
-    found = _einsum(given)
-    return None if found is None else found[0]
-
-
-def _attention(
-    first: int, *, heads_first: bool, products: int, causal: int | None = None
+def _attention_rule(
+    first: int, *, heads_first: bool, products: int, causal: int
 ) -> Rule:
     """Make a rule for query, key and value from place `first` on.
 
@@ -159,14 +134,14 @@ def _attention(
     setting at place `causal` says whether a query sees only the keys before it.
     """
 
-    def result(given: Operands) -> tuple[int, ...] | None:
-        query, value = given.tensor(first), given.tensor(first + 2)
+    def result_sizes(given: Operands) -> tuple[int, ...] | None:
+        query, value = given.tensor_at_place(first), given.tensor_at_place(first + 2)
         if query is None or value is None or len(query.sizes) != 4:
             return None
         return (*query.sizes[:-1], value.sizes[-1])
 
-    def flops(given: Operands) -> int | None:
-        found = [given.tensor(first + place) for place in range(3)]
+    def count_flops(given: Operands) -> int | None:
+        found = [given.tensor_at_place(first + place) for place in range(3)]
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
         # Sequences of unknown lengths, packed in one row.
@@ -186,70 +161,286 @@ def _attention(
         width = (products - over_values) * query[3] + over_values * value[3]
         # Of the pairs that a causal mask leaves, each has a multiplication and an
         # addition; it leaves half.
-        masked = causal is not None and given.value(causal) in _CAUSAL
+        masked = given.value_at_place(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
-ATTENTION: Final = Family(
-    name="attention",
-    part=Part.PRODUCT,
-    formula="2 batch heads (length of queries) (length of keys) width for each of the "
-    "products: 2 forward, 5 backward; half of that where the recorded arguments say "
-    "that the mask is causal; the softmax between them is not counted",
-    source="the definition; the backward pass of Dao et al. 2022 (arXiv 2205.14135), "
-    "Algorithm 4, forms the scores again",
-    rules={
-        op: _attention(first, heads_first=heads, products=products, causal=place)
-        for places, first, heads, products in (
-            (_FORWARD_HEADS_FIRST, 0, True, _FORWARD),
-            (_FORWARD_LENGTH_FIRST, 0, False, _FORWARD),
-            (_BACKWARD_HEADS_FIRST, 1, True, _BACKWARD),
-            (_BACKWARD_LENGTH_FIRST, 1, False, _BACKWARD),
+_WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
+_LABELS: Final = Pattern(r"dim_labels=([\dbf]+)_([\dio]+)->([\dbf]+)")
+#: A dimension is followed position by position up to this length of the result.
+_LONGEST: Final = 1 << 20
+
+
+class Window(Frozen, frozen=True, eq=True):
+    """How a window moves; one number per spatial dimension.
+
+    Attributes:
+        stride: Distance that the window moves from one element of the result to the
+            next.
+        low: Number of zeros before the input; negative where elements are cut off.
+        spread: Distance between the elements that the window takes (its dilation).
+        gaps: Distance between the input's elements, with zeros between them.
+        labels: Meaning of each dimension of input, kernel and result: a spatial number,
+            or one of `b`, `f`, `i`, `o`; None for a window without them.
+    """
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    spread: tuple[int, ...]
+    gaps: tuple[int, ...]
+    labels: tuple[str, str, str] | None
+
+
+class _Places(Frozen, frozen=True, eq=True):
+    """Places of an op's settings among its operands; None for a setting it lacks."""
+
+    stride: int
+    padding: int
+    dilation: int | None = None
+    transposed: int | None = None
+    always_transposed: bool = False
+    output_padding: int | None = None
+    groups: int | None = None
+
+
+def _forward_convolution(places: _Places) -> Rule:
+    """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        return _convolution_sizes(given, places)
+
+    def count_flops(given: Operands) -> int | None:
+        inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
+        if inputs is None or weight is None or not weight.sizes:
+            return None
+        if _is_transposed(given, places):
+            # Each input element is multiplied by the weights of its channel.
+            if not weight.sizes[0]:
+                return None
+            return 2 * inputs.elements * (weight.elements // weight.sizes[0])
+        found = _convolution_sizes(given, places)
+        if found is None or not weight.sizes[0]:
+            return None
+        return 2 * math.prod(found) * (weight.elements // weight.sizes[0])
+
+    return Rule(count_flops, result_sizes)
+
+
+def _is_transposed(given: Operands, places: _Places) -> bool:
+    if places.transposed is None:
+        return places.always_transposed
+    return given.value_at_place(places.transposed) is True
+
+
+def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
+    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
+    if inputs is None or weight is None:
+        return None
+    room = len(weight.sizes) - 2
+    if room < 1 or len(inputs.sizes) not in (room + 1, room + 2):
+        return None
+    stride = _read_setting(given, places.stride, room, 1)
+    dilation = _read_setting(given, places.dilation, room, 1)
+    transposed = _is_transposed(given, places)
+    padding = _read_padding(given, places.padding, room)
+    if stride is None or dilation is None or padding is None:
+        return None
+    kernel, length = weight.sizes[2:], inputs.sizes[-room:]
+    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    if transposed:
+        extra = _read_setting(given, places.output_padding, room, 0)
+        groups = 1 if places.groups is None else given.value_at_place(places.groups)
+        if extra is None or not isinstance(groups, int):
+            return None
+        sizes = tuple(
+            (length[i] - 1) * stride[i] - 2 * padding[i] + reach[i] + extra[i] + 1
+            for i in range(room)
         )
-        for op, place in places.items()
-    },
-)
+        channels = weight.sizes[1] * groups
+    else:
+        if padding == (-1,) * room:
+            sizes = length
+        else:
+            sizes = tuple(
+                (length[i] + 2 * padding[i] - reach[i] - 1) // stride[i] + 1
+                for i in range(room)
+            )
+        channels = weight.sizes[0]
+    if any(size < 0 for size in sizes):
+        return None
+    return (*inputs.sizes[: -room - 1], channels, *sizes)
 
-_LAYER: Final = Rule(_layer_flops, _layer_result)
-_EITHER_WAY: Final = _of_shape(_transposable)
 
-PRODUCTS: Final = Family(
-    name="product of matrices",
-    part=Part.PRODUCT,
-    formula="2 m n k for (m, k) times (k, n), times the number of matrices; what is "
-    "added to the product is not counted",
-    source="the definition of the product: k multiplications and k additions for each "
-    "element of the result",
-    rules={
-        **dict.fromkeys(
-            ("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot"),
-            _plain(0, 1),
-        ),
-        "aten::_int_mm": _plain(0, 1),
-        "aten::_scaled_mm": _plain(0, 1),
-        **dict.fromkeys(
-            ("aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::addmv"),
-            _plain(1, 2),
-        ),
-        "aten::_addmm_activation": _plain(1, 2),
-        "aten::linear": _LAYER,
-        **dict.fromkeys(
-            ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_FusedMatMul"),
-            _EITHER_WAY,
-        ),
-        **dict.fromkeys(("_MklMatMul", "_MklFusedMatMul"), _EITHER_WAY),
-        **dict.fromkeys(("_MklNativeMatMul", "_MklNativeFusedMatMul"), _EITHER_WAY),
-        **dict.fromkeys(("_MklBatchMatMul", "_MklBatchMatMulV2"), _EITHER_WAY),
-    },
-)
-EINSUM: Final = Family(
-    name="sum over named indices of two operands",
-    part=Part.PRODUCT,
-    formula="2 times the product of the lengths of all indices",
-    source="the definition: one multiplication and one addition for each term",
-    rules=dict.fromkeys(
-        ("aten::einsum", "Einsum", "_FusedEinsum"), Rule(_einsum_flops, _einsum_result)
-    ),
-)
+def _read_setting(
+    given: Operands, place: int | None, room: int, default: int
+) -> _Sizes | None:
+    """Read a setting: one number per dimension; a lone number applies to all."""
+    if place is None:
+        return (default,) * room
+    value = given.value_at_place(place)
+    if isinstance(value, int):
+        return (value,) * room
+    if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
+        return None
+    numbers = tuple(value) * (room if len(value) == 1 else 1)
+    if len(numbers) != room or (default == 1 and 0 in numbers):
+        return None
+    return numbers
+
+
+def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
+    """Read zeros at either end; -1 where the result is as long as the input."""
+    value = None if place is None else given.value_at_place(place)
+    if value == "valid":
+        return (0,) * room
+    if value == "same":
+        return (-1,) * room
+    return _read_setting(given, place, room, 0)
+
+
+def _convolution_gradients() -> Rule:
+    """Make a rule for the gradients that are asked for, of one convolution."""
+
+    def count_flops(given: Operands) -> int | None:
+        outer, inputs, weight = (
+            given.tensor_at_place(0),
+            given.tensor_at_place(1),
+            given.tensor_at_place(2),
+        )
+        asked = given.value_at_place(10)
+        if outer is None or inputs is None or weight is None or not weight.sizes:
+            return None
+        if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
+            return None
+        per_channel = weight.elements // weight.sizes[0]
+        moved = inputs.elements if given.value_at_place(7) is True else outer.elements
+        products = sum(one is True for one in asked[:2])
+        of_bias = outer.elements if asked[2] else 0
+        return 2 * products * moved * per_channel + of_bias
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        inputs, weight, asked = (
+            given.tensor_at_place(1),
+            given.tensor_at_place(2),
+            given.value_at_place(10),
+        )
+        if inputs is None or weight is None or not isinstance(asked, list):
+            return None
+        wanted = zip(asked, (inputs, weight), strict=False)
+        return (sum(tensor.elements for one, tensor in wanted if one is True),)
+
+    return Rule(count_flops, result_sizes)
+
+
+def _input_gradient_of_library() -> Rule:
+    """Make a rule for sizes of the input, result gradient, weight (out, in, …)."""
+
+    def count_flops(given: Operands) -> int | None:
+        outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
+        if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
+            return None
+        return 2 * outer.elements * (weight.elements // weight.sizes[0])
+
+    return Rule(count_flops, lambda _: None)
+
+
+def _input_gradient(*, depthwise: bool) -> Rule:
+    """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
+
+    def count_flops(given: Operands) -> int | None:
+        kernel, outer = given.tensor_at_place(1), given.tensor_at_place(2)
+        if kernel is None or outer is None or len(kernel.sizes) < 3:
+            return None
+        # A depthwise filter has no sum over channels.
+        per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
+        return 2 * outer.elements * per_element
+
+    return Rule(count_flops, lambda _: None)
+
+
+def read_window(attributes: str | None) -> Window | None:
+    """Read `window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f`."""
+    found = _WINDOW.search(attributes or "")
+    if found is None:
+        return None
+    given = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
+    size = _read_numbers(given.get("size", ""))
+    if not size:
+        return None
+    ones = (1,) * len(size)
+    pads = given.get("pad", "x".join(["0_0"] * len(size))).split("x")
+    low = tuple(int(pad.split("_")[0]) for pad in pads)
+    sides = [
+        _read_numbers(given[name]) if name in given else ones
+        for name in ("stride", "rhs_dilate", "lhs_dilate")
+    ]
+    if {len(low), *map(len, sides)} != {len(size)}:
+        return None
+    labels = _LABELS.search(attributes or "")
+    names = (labels[1], labels[2], labels[3]) if labels else None
+    return Window(size, sides[0], low, sides[1], sides[2], names)
+
+
+def convolution_terms(
+    window: Window, inputs: Sequence[int], kernel: Sequence[int], result: Sequence[int]
+) -> int | None:
+    """Count multiplications of input elements by weights, padding left out.
+
+    Returns:
+        None where the labels do not fit the sizes.
+    """
+    if window.labels is None:
+        return None
+    sizes = (tuple(inputs), tuple(kernel), tuple(result))
+    if any(len(a) != len(b) for a, b in zip(window.labels, sizes, strict=True)):
+        return None
+    by_label = [
+        dict(zip(labels, one, strict=True))
+        for labels, one in zip(window.labels, sizes, strict=True)
+    ]
+    of_input, of_kernel, of_result = by_label
+    terms = math.prod(
+        size for label, size in of_result.items() if not label.isdecimal()
+    )
+    terms *= of_kernel.get("i", 1)
+    for place in range(len(window.size)):
+        label = str(place)
+        if label not in of_input or label not in of_result:
+            return None
+        if of_result[label] > _LONGEST:
+            return None
+        # Count pairs of a place in the result and one in the window on an element.
+        starts = np.arange(of_result[label], dtype=np.int64) * window.stride[place]
+        gaps = window.gaps[place]
+        reach = (of_input[label] - 1) * gaps + 1
+        found = 0
+        for step in range(window.size[place]):
+            at = starts + step * window.spread[place] - window.low[place]
+            inside = (at >= 0) & (at < reach)
+            if gaps > 1:
+                inside &= at % gaps == 0
+            found += int(np.count_nonzero(inside))
+        terms *= found
+    return terms
+
+
+def _read_numbers(text: str) -> tuple[int, ...]:
+    parts = text.split("x")
+    return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
+
+
+#: Name of a rule in the table of ops → what makes it.
+PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
+    "plain": _matrix_product,
+    "layer": lambda: _product_rule(_layer_shape),
+    "transposable": lambda: _product_rule(_transposable_shape),
+    "einsum": _einsum_rule,
+    "attention": _attention_rule,
+    "convolution": lambda **places: _forward_convolution(_Places(**places)),
+    "gradients": _convolution_gradients,
+    "input_gradient": _input_gradient,
+    "input_gradient_of_library": _input_gradient_of_library,
+}

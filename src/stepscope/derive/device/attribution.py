@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, present
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, is_present
 from stepscope.derive.columns.dense_codes import combined, dense
-from stepscope.derive.device.graph_instructions import graph_instructions
 from stepscope.derive.names.op_names import (
     COPY_OPS,
     HLO_TEXTS,
@@ -21,18 +21,190 @@ from stepscope.derive.names.op_names import (
     resolve_hlo,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.patterns import Pattern
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import held
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.event_nesting import LaunchingOps
+
+#: Characters of an instruction's name that are "_" in its kernel's name.
+_NOT_IN_NAMES: Final = Pattern(r"[^A-Za-z0-9_]")
+_NUMBERS: Final = Pattern(r"(?:_\d+)+$")
+#: Instructions that put nothing on a device, or only what they call does.
+_SILENT: Final = frozenset(
+    {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
+    | {"call", "while", "conditional", "partition-id", "replica-id", "domain"}
+    | {"opt-barrier", "add-dependency", "async-done", "copy-done", "send-done"}
+    | {"recv-done", "all-reduce-done", "all-gather-done", "collective-permute-done"}
+)
+#: Instructions whose computations run inside their own kernel.
+_INLINED: Final = frozenset(
+    {"fusion", "reduce", "reduce-window", "map", "sort", "scatter", "custom-call"}
+    | {"select-and-scatter", "all-reduce", "reduce-scatter", "async-start"}
+)
+_NONE: Final = -1
+
+
+def graph_instructions(
+    rows: NDArray[np.int64],
+    device_activity: pl.DataFrame,
+    event_types: pl.DataFrame,
+    hlo_ops: pl.DataFrame,
+    alone: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Return the instruction of each activity of a graph.
+
+    Args:
+        rows: Rows of device_activity, ascending, with a program and a recorded
+            instruction that the program does not have.
+        hlo_ops: The table, in the order of the schedule.
+        alone: Rows of hlo_ops that other activities carry out by themselves.
+
+    Returns:
+        Row of hlo_ops for each of `rows`; -1 where it is not certain.
+    """
+    found = np.full(len(rows), _NONE, np.int64)
+    programs = device_activity["program"].fill_null(_NONE).to_numpy()[rows]
+    launch = device_activity["correlation"].fill_null(_NONE).to_numpy()[rows]
+    types = handles(device_activity, "type")[rows]
+    fills = codes(device_activity, "kind")[rows] == ACTIVITY_CODES["memset"]
+    start = device_activity["start_ps"].to_numpy()[rows]
+    # Correlation ids are those of a process.
+    process = device_activity["process"].fill_null(_NONE).to_numpy()[rows]
+    order = np.lexsort((start, launch, process, programs))
+    order = order[launch[order] != _NONE]
+    changes = [
+        np.diff(it[order], prepend=_NONE - 1) for it in (programs, process, launch)
+    ]
+    begins = np.flatnonzero(np.any(changes, axis=0))
+    outside = set(alone.tolist())
+    names = event_types["name"]
+    known: dict[int, _Program] = {}
+    # Replays of one graph are alike: each sequence of kernels is looked at once.
+    seen: dict[tuple[int, bytes, bytes], list[int]] = {}
+    for here in np.split(order, begins[1:]) if len(order) else ():
+        program = int(programs[here[0]])
+        key = (program, types[here].tobytes(), fills[here].tobytes())
+        if key not in seen:
+            if program not in known:
+                known[program] = _Program(hlo_ops, program, outside)
+            kernels = [
+                None if fill else names[type_]
+                for type_, fill in zip(
+                    types[here].tolist(), fills[here].tolist(), strict=True
+                )
+            ]
+            seen[key] = known[program].match_kernels(kernels)
+        found[here] = seen[key]
+    return found
+
+
+class _Program:
+    """The instructions of one program that put work on a device."""
+
+    def __init__(self, hlo_ops: pl.DataFrame, program: int, outside: set[int]) -> None:
+        rows = np.flatnonzero((hlo_ops["program"] == program).to_numpy()).tolist()
+        taken = hlo_ops[rows].select("name", "opcode", "computation", "calls")
+        inlined = {
+            called
+            for _, opcode, _, calls in taken.iter_rows()
+            if opcode in _INLINED
+            for called in calls or ()
+        }
+        self._outside = outside
+        #: Computation → rows of its instructions, as scheduled.
+        self._scheduled: dict[str, list[int]] = {}
+        self._place: dict[int, tuple[str, int]] = {}
+        named: dict[str, list[int]] = {}
+        for row, (name, opcode, computation, _) in zip(
+            rows, taken.iter_rows(), strict=True
+        ):
+            if opcode in _SILENT or computation in inlined:
+                continue
+            listed = self._scheduled.setdefault(computation, [])
+            self._place[row] = (computation, len(listed))
+            listed.append(row)
+            named.setdefault(_NOT_IN_NAMES.sub("_", name), []).append(row)
+        self._by_name = {name: it[0] for name, it in named.items() if len(it) == 1}
+        self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
+
+    def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
+        """Return the row of each kernel of a graph in time order; None is a memset."""
+        found = [_NONE] * len(kernels)
+        used: set[int] = set()
+        for at, kernel in enumerate(kernels):
+            row = self._by_name.get(kernel or "", _NONE)
+            # An instruction runs once per graph. A second kernel of its name belongs to
+            # another instruction that does equal work, which XLA compiles once.
+            if row not in used and row != _NONE:
+                found[at] = row
+                used.add(row)
+        for begin, end in _unknown_ranges(found):
+            before = found[begin - 1] if begin else _NONE
+            after = found[end] if end < len(found) else _NONE
+            between = [it for it in self._rows_between(before, after) if it not in used]
+            rows = _assign_instructions(kernels[begin:end], between)
+            # Kernels that fit nowhere (a loop in the graph, say) make all doubtful.
+            if all(map(self._may_be, kernels[begin:end], rows)):
+                found[begin:end] = rows
+        return found
+
+    def _may_be(self, kernel: str | None, row: int) -> bool:
+        if kernel is None or kernel not in self._by_name or row == _NONE:
+            return True
+        instruction = _NOT_IN_NAMES.sub("_", self._names[row])
+        return _name_stem(kernel) == _name_stem(instruction)
+
+    def _rows_between(self, before: int, after: int) -> list[int]:
+        ends = [self._place[row] for row in (before, after) if row != _NONE]
+        if not ends or len({computation for computation, _ in ends}) > 1:
+            return []
+        listed = self._scheduled[ends[0][0]]
+        first = 0 if before == _NONE else self._place[before][1] + 1
+        last = len(listed) if after == _NONE else self._place[after][1]
+        return [row for row in listed[first:last] if row not in self._outside]
+
+
+def _name_stem(name: str) -> str:
+    """Return the part of the name that instructions compiled as one have in common."""
+    return _NUMBERS.sub("", name)
+
+
+def _unknown_ranges(found: Sequence[int]) -> Iterator[tuple[int, int]]:
+    at = 0
+    for unknown, group in groupby(found, key=lambda row: row == _NONE):
+        length = len(list(group))
+        if unknown:
+            yield at, at + length
+        at += length
+
+
+def _assign_instructions(
+    kernels: Sequence[str | None], between: Sequence[int]
+) -> list[int]:
+    """Return the instructions of a stretch of kernels, given those that lie there.
+
+    All kernels belong to a single instruction. Of several instructions each must have
+    one kernel, with the memsets before it; else it is unknown where one ends.
+    """
+    if len(between) == 1:
+        return [between[0]] * len(kernels)
+    if len(between) != sum(kernel is not None for kernel in kernels):
+        return [_NONE] * len(kernels)
+    found = []
+    left = list(between)
+    for kernel in kernels:
+        found.append(left[0] if left else _NONE)
+        if kernel is not None:
+            left.pop(0)
+    return found
 
 
 class OpEvidence(IntEnum):
@@ -105,20 +277,43 @@ def activity_ops(
     docs/tools/kernel_stats.md#what-is-a-row.
     """
     found = _Found(len(device_activity))
-    _by_hlo(found, device_activity, event_types, strings, hlo_ops)
-    _by_annotation(found, device_activity, strings)
-    _by_kind(found, device_activity)
+    _add_by_instruction(found, device_activity, event_types, strings, hlo_ops)
+    found.add_distinct(
+        handles(device_activity, "op"),
+        lambda texts: _annotation_rows([strings[text] for text in texts]),
+    )
+    number_of_kind = np.full(256, -1, np.int32)
+    for number, kind in enumerate(COPY_OPS):
+        number_of_kind[ACTIVITY_CODES[kind]] = number
+    names, categories = zip(*COPY_OPS.values(), strict=True)
+    found.add_distinct(
+        number_of_kind[codes(device_activity, "kind")],
+        lambda numbers: _op_rows(
+            OpEvidence.COPY,
+            name=[names[number] for number in numbers],
+            type=[names[number] for number in numbers],
+            category=[categories[number] for number in numbers],
+        ),
+    )
     no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
     if not isinstance(correlation, Unavailable) and not isinstance(
         launching_ops, Unavailable
     ):
-        _by_launch(found, correlation, launching_ops)
+        ops = launching_ops.ops
+        found.add_distinct(
+            by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
+            lambda rows: _op_rows(
+                OpEvidence.LAUNCH,
+                name=ops["name"].gather(rows).to_list(),
+                type=ops["type"].gather(rows).to_list(),
+            ),
+        )
         # How far the search for the op of each activity came.
         reasons = np.where(
             correlation.launch_of_activity >= 0,
             np.uint8(NoOp.OUTSIDE),
             np.where(
-                present(device_activity, "correlation"),
+                is_present(device_activity, "correlation"),
                 np.uint8(NoOp.NO_CALL),
                 np.uint8(NoOp.NO_ID),
             ),
@@ -141,7 +336,7 @@ class _Found:
     def __init__(self, row_count: int) -> None:
         self.op = np.zeros(row_count, np.int32)
         self.frames = [
-            _rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
+            _op_rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
         ]
         self._count = 1
 
@@ -149,7 +344,17 @@ class _Found:
         """Return rows that a rule could name and that no rule has named yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
-    def add(
+    def add_distinct(
+        self, key: NDArray[np.int32], named: Callable[[list[int]], pl.DataFrame]
+    ) -> None:
+        """Name what has a key (at least 0) and no op yet, once per distinct key."""
+        rows = self.open_rows(key >= 0)
+        if len(rows):
+            distinct = dense(key[rows])
+            keys = key[rows[distinct.first]].tolist()
+            self.add_named(rows, distinct.code, named(keys))
+
+    def add_named(
         self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
     ) -> None:
         """Give rows the ops that `named` has for their codes; a null name is none."""
@@ -160,7 +365,7 @@ class _Found:
         self.frames.append(named.filter(known))
 
 
-def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
+def _op_rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
     frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
     if "category" not in columns:
         frame = frame.with_columns(category=pl.col("type"))
@@ -174,7 +379,7 @@ def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame
     )
 
 
-def _by_hlo(
+def _add_by_instruction(
     found: _Found,
     activity: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -203,41 +408,25 @@ def _by_hlo(
         graphs = (resolved["hlo"].is_null() & listed).fill_null(value=False).to_numpy()
         if graphs.any():
             alone = resolved["hlo"].drop_nulls().unique().to_numpy()
-            _by_graph(found, activity, event_types, hlo_ops, rows[graphs[code]], alone)
+            replayed = rows[graphs[code]]
+            inside = graph_instructions(replayed, activity, event_types, hlo_ops, alone)
+            replayed, inside = replayed[inside >= 0], inside[inside >= 0]
+            if len(replayed):
+                used = dense(inside)
+                taken = hlo_ops[inside[used.first]]
+                replaced = resolve_hlo(
+                    hlo_ops,
+                    instructions=taken["name"].to_list(),
+                    modules=taken["module"].to_list(),
+                    programs=taken["program"],
+                )
+                found.add_named(replayed, used.code, _instruction_rows(replaced))
             left = found.op[rows] == 0
             rows, code = rows[left], code[left]
-    found.add(rows, code, _instructions(resolved))
+    found.add_named(rows, code, _instruction_rows(resolved))
 
 
-def _by_graph(  # noqa: PLR0917 - what is known so far
-    found: _Found,
-    activity: pl.DataFrame,
-    event_types: pl.DataFrame,
-    hlo_ops: pl.DataFrame,
-    rows: NDArray[np.int64],
-    alone: NDArray[np.int32],
-) -> None:
-    """Where the recorded instruction is a graph, the instructions inside of it.
-
-    The instructions in `alone` ran outside of graphs.
-    """
-    inside = graph_instructions(rows, activity, event_types, hlo_ops, alone)
-    rows, inside = rows[inside >= 0], inside[inside >= 0]
-    if not len(rows):
-        return
-    used = dense(inside)
-    taken = hlo_ops[inside[used.first]]
-    resolved = resolve_hlo(
-        hlo_ops,
-        instructions=taken["name"].to_list(),
-        modules=taken["module"].to_list(),
-        programs=taken["program"],
-    )
-    found.add(rows, used.code, _instructions(resolved))
-
-
-def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `ops` of instructions, known to a program or not."""
+def _instruction_rows(resolved: pl.DataFrame) -> pl.DataFrame:
     return resolved.with_columns(
         pl.coalesce("framework_op", "hlo_op").alias("name"),
         pl.coalesce("framework_type", "opcode").alias("type"),
@@ -250,56 +439,8 @@ def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
     ).select(name for name in OPS_SCHEMA if name != "group")
 
 
-def _by_annotation(
-    found: _Found, activity: pl.DataFrame, strings: Sequence[str]
-) -> None:
-    annotation = handles(activity, "op")
-    rows = found.open_rows(annotation >= 0)
-    if not len(rows):
-        return
-    distinct = dense(annotation[rows])
-    texts = [strings[handle] for handle in annotation[rows[distinct.first]].tolist()]
+def _annotation_rows(texts: Sequence[str]) -> pl.DataFrame:
     read = read_annotations(texts)
-    named = _rows(
-        OpEvidence.ANNOTATION,
-        name=read["name"].to_list(),
-        type=read["type"].to_list(),
+    return _op_rows(
+        OpEvidence.ANNOTATION, name=read["name"].to_list(), type=read["type"].to_list()
     )
-    found.add(rows, distinct.code, named)
-
-
-def _by_kind(found: _Found, activity: pl.DataFrame) -> None:
-    kind = codes(activity, "kind")
-    of_code = np.full(256, -1, np.int32)
-    for number, name in enumerate(COPY_OPS):
-        of_code[ACTIVITY_KINDS.categories.to_list().index(name)] = number
-    rows = found.open_rows(of_code[kind] >= 0)
-    if not len(rows):
-        return
-    names, categories = zip(*COPY_OPS.values(), strict=True)
-    used = dense(of_code[kind[rows]])
-    kinds = of_code[kind[rows[used.first]]].tolist()
-    named = _rows(
-        OpEvidence.COPY,
-        name=[names[number] for number in kinds],
-        type=[names[number] for number in kinds],
-        category=[categories[number] for number in kinds],
-    )
-    found.add(rows, used.code, named)
-
-
-def _by_launch(
-    found: _Found, correlation: Correlation, launching_ops: LaunchingOps
-) -> None:
-    launch = correlation.launch_of_activity
-    rows = np.flatnonzero((found.op == 0) & (launch >= 0))
-    host_op = launching_ops.op[launch[rows]]
-    rows, host_op = rows[host_op >= 0], host_op[host_op >= 0]
-    if not len(rows):
-        return
-    distinct = dense(host_op)
-    ops = launching_ops.ops[host_op[distinct.first]]
-    named = _rows(
-        OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
-    )
-    found.add(rows, distinct.code, named)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, handles
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.frozen import Frozen
 from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
 
-_COLLECTIVE_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("collective")
 
 #: The columns that together identify a row of the kernel table. Definition:
 #: docs/tools/kernel_stats.md#what-is-a-row.
@@ -39,11 +37,7 @@ KERNEL_KEY: Final = (
     "static_shared_memory_bytes",
     "dynamic_shared_memory_bytes",
 )
-_GEOMETRY: Final = (
-    *KERNEL_KEY[4:],
-    "shared_memory_bytes",
-    "occupancy_percent",
-)
+_GEOMETRY: Final = (*KERNEL_KEY[4:], "shared_memory_bytes", "occupancy_percent")
 _TC_EVIDENCE: Final = {
     TensorCoreEvidence.NAME: "name",
     TensorCoreEvidence.NAME_UNCONFIRMED: "name_unconfirmed",
@@ -100,15 +94,15 @@ def kernels(
         step_ps=pl.lit(None, pl.Int64)
         if class_totals.step_ps is None
         else pl.Series(class_totals.step_ps),
-        uses_tensor_core=_verdict(tensor_cores.of_class[:, 0]),
-        tensor_core_eligible=_verdict(tensor_cores.of_class[:, 1]),
+        uses_tensor_core=_verdict_column(tensor_cores.of_class[:, 0]),
+        tensor_core_eligible=_verdict_column(tensor_cores.of_class[:, 1]),
         tensor_core_evidence=pl.Series(tensor_cores.of_class[:, 2]),
         bits=pl.Series(precision.of_class[:, 0]),
         fp64=pl.Series(precision.of_class[:, 1]),
         tf32=pl.Series(precision.of_class[:, 2]),
         precision_evidence=pl.Series(precision.of_class[:, 3]),
     ).filter(
-        pl.col("kind").is_in([KERNEL_KIND, _COLLECTIVE_KIND])
+        pl.col("kind").is_in([KERNEL_KIND, ACTIVITY_CODES["collective"]])
         | (pl.col("geometry") >= 0)
     )
     op_names = activity_ops.ops.select(
@@ -120,7 +114,7 @@ def kernels(
         event_types["name"][rows["type"]].alias("kernel_name"),
         op_names[rows["op"]].alias("op_name"),
     )
-    shaped = _with_geometry(named, geometries, devices)
+    shaped = _add_geometry(named, geometries, devices)
     return Kernels(
         shaped.select(
             "class",
@@ -129,9 +123,9 @@ def kernels(
             "shared_memory_bytes",
             "occupancy_percent",
             "occupancy_limiter",
-            _words("tensor_core_evidence", _TC_EVIDENCE),
-            _precision(),
-            _words("precision_evidence", _WIDTH_EVIDENCE),
+            _evidence_words("tensor_core_evidence", _TC_EVIDENCE),
+            _precision_words(),
+            _evidence_words("precision_evidence", _WIDTH_EVIDENCE),
             *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
         ),
         geometries if isinstance(geometries, Unavailable) else None,
@@ -144,11 +138,11 @@ def launch_dimensions(what: str) -> pl.Expr:
     return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
 
 
-def _verdict(code: NDArray[np.int8]) -> pl.Series:
+def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
     return nullable("verdict", code > 0, code >= 0)
 
 
-def _words(
+def _evidence_words(
     column: str, words: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
 ) -> pl.Expr:
     return pl.col(column).replace_strict(
@@ -158,7 +152,7 @@ def _words(
     )
 
 
-def _precision() -> pl.Expr:
+def _precision_words() -> pl.Expr:
     return (
         pl.when(pl.col("fp64") > 0)
         .then(pl.lit("64"))
@@ -170,7 +164,7 @@ def _precision() -> pl.Expr:
     )
 
 
-def _with_geometry(
+def _add_geometry(
     rows: pl.DataFrame,
     geometries: pl.DataFrame | Unavailable,
     devices: pl.DataFrame | Unavailable,
@@ -191,30 +185,28 @@ def _with_geometry(
     of_device = [listed.get(device) for device in rows["device"].to_list()]
     at = pl.Series(of_device, dtype=pl.Int64)
     units = (devices[name].gather(at) for name in ("vendor", "cc_major", "cc_minor"))
-    limits = _occupancies(shaped.with_columns(*units))
-    return shaped.with_columns(
-        pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
-        limits["limiter"].alias("occupancy_limiter"),
-    )
-
-
-def _occupancies(rows: pl.DataFrame) -> pl.DataFrame:
     needed = ("registers", "shared_memory_bytes", "cc_major", "cc_minor")
     blocks = ("block_x", "block_y", "block_z")
     found = []
     # One round per distinct launch shape of a kernel.
-    for vendor, *values in rows[["vendor", *needed, *blocks]].iter_rows():
-        limits = (
+    for vendor, *values in shaped.with_columns(*units)[
+        ["vendor", *needed, *blocks]
+    ].iter_rows():
+        room = (
             None
             if vendor == "AMD" or None in values
             else OCCUPANCY_LIMITS.get((values[2], values[3]))
         )
-        best = limits and occupancy(
-            limits,
+        best = room and occupancy(
+            room,
             threads=values[4] * values[5] * values[6],
             registers=values[0],
             shared_memory_bytes=values[1],
         )
         found.append((best.percent, best.limiter) if best else (None, None))
     schema = {"percent": pl.Float64(), "limiter": pl.String()}
-    return pl.DataFrame(found, schema=schema, orient="row")
+    limits = pl.DataFrame(found, schema=schema, orient="row")
+    return shaped.with_columns(
+        pl.coalesce("occupancy_percent", limits["percent"]).alias("occupancy_percent"),
+        limits["limiter"].alias("occupancy_limiter"),
+    )

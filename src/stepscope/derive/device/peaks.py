@@ -36,7 +36,6 @@ class DevicePeaks(Frozen, frozen=True):
     """What the devices of one host can do at best.
 
     Attributes:
-        rows: Columns `DEVICE_PEAKS`, one row per device.
         notes: What is taken from data sheets, and which recorded values are in doubt.
     """
 
@@ -55,14 +54,14 @@ def device_peaks(*, devices: pl.DataFrame) -> DevicePeaks:
     notes: dict[tuple[str, str], QualityNote] = {}
     # One row per accelerator of a machine, of which there are a handful.
     for device in devices.iter_rows(named=True):
-        row, note = _peaks_of(device)
+        row, note = _device_row(device)
         rows.append(row)
         if note is not None:
             notes.setdefault((note.kind, note.message), note)
     return DevicePeaks(pl.DataFrame(rows, schema=DEVICE_PEAKS), tuple(notes.values()))
 
 
-def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | None]:
+def _device_row(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | None]:
     version = (device["cc_major"], device["cc_minor"] or 0)
     sheet = data_sheet_of(
         name=device["name"],
@@ -87,7 +86,14 @@ def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | Non
     if not recorded or doubtful:
         row |= {"memory_bandwidth": published, "memory_source": _DATA_SHEET}
     if doubtful:
-        return row, _doubt(sheet.product, recorded, published)
+        return row, QualityNote(
+            kind="memory_bandwidth_doubtful",
+            severity="info",
+            scope="devices",
+            message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
+            f"{100 * recorded / published:.0f} % of what the data sheet of "
+            f"{sheet.product} says; its {published / _GIGA:,.0f} GB/s are used.",
+        )
     if _DATA_SHEET in (row["clock_source"], row["memory_source"]):
         parts = []
         if row["clock_source"] == _DATA_SHEET:
@@ -102,14 +108,3 @@ def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | Non
             f"sheet of {sheet.product}: {' and '.join(parts)}.",
         )
     return row, None
-
-
-def _doubt(product: str, recorded: float, published: float) -> QualityNote:
-    return QualityNote(
-        kind="memory_bandwidth_doubtful",
-        severity="info",
-        scope="devices",
-        message=f"The recorded memory bandwidth, {recorded / _GIGA:,.0f} GB/s, is "
-        f"{100 * recorded / published:.0f} % of what the data sheet of {product} says; "
-        f"its {published / _GIGA:,.0f} GB/s are used.",
-    )

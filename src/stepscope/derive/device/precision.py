@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, ints
 from stepscope.derive.device.kernel_names import (
     DOUBLE,
     NARROW,
@@ -17,7 +17,6 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 #: whether any computes in a width that no kernel is known to have.
 _UNTOLD: Final = 0.05
 #: Code of the kind of activity that computes.
-KERNEL_KIND: Final = ACTIVITY_KINDS.categories.to_list().index("kernel")
+KERNEL_KIND: Final = ACTIVITY_CODES["kernel"]
 
 
 def untold_widths(share: float) -> Unavailable | None:
@@ -126,11 +125,23 @@ def precision(
     Definition: docs/definitions/device-work.md#precision-of-a-kernel.
     """
     rows = activity_classes.rows
-    told = _told(rows, event_types["name"], strings, hlo_ops, _capability(devices))
+    # The oldest capability of the host's devices; None where it is unknown.
+    if isinstance(devices, Unavailable):
+        capability = None
+    else:
+        found = [
+            (0, 0) if vendor == "AMD" else (major, minor or 0)
+            for vendor, major, minor in devices[
+                ["vendor", "cc_major", "cc_minor"]
+            ].iter_rows()
+            if vendor == "AMD" or major is not None
+        ]
+        capability = min(found, default=None)
+    told = _evidence_by_class(rows, event_types["name"], strings, hlo_ops, capability)
     dur_ps = np.bincount(
         activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
-    decided = _decided(rows["type"].to_list(), told, dur_ps.tolist())
+    decided = _width_by_name(rows["type"].to_list(), told, dur_ps.tolist())
     of_class = np.zeros((len(rows), 4), np.uint8)
     for place, (kind, type_) in enumerate(rows[["kind", "type"]].iter_rows()):
         if kind == KERNEL_KIND:
@@ -141,25 +152,27 @@ def precision(
     return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
 
 
-def _told(
+def _evidence_by_class(
     rows: pl.DataFrame,
     names: pl.Series,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
     capability: tuple[int, int] | None,
 ) -> list[tuple[Width, PrecisionEvidence] | None]:
-    """Return by class the width that its evidence tells; None where nothing does."""
     elements, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
         elements, opcodes = (
             hlo_ops[name].to_list() for name in ("operand_type", "opcode")
         )
-    by_hlo = {hlo: width_of_element(elements[hlo]) for hlo in _known(rows["hlo"])}
+    by_hlo = {
+        hlo: width_of_element(elements[hlo]) for hlo in _known_numbers(rows["hlo"])
+    }
     by_shape = {
-        shape: width_of_shape(strings[shape]) for shape in _known(rows["shape"])
+        shape: width_of_shape(strings[shape]) for shape in _known_numbers(rows["shape"])
     }
     by_name = {
-        type_: width_of_name(names[type_], capability) for type_ in _known(rows["type"])
+        type_: width_of_name(names[type_], capability)
+        for type_ in _known_numbers(rows["type"])
     }
     found: list[tuple[Width, PrecisionEvidence] | None] = []
     # One round per class of activities, of which there are as many as distinct
@@ -188,7 +201,7 @@ def _told(
     return found
 
 
-def _decided(
+def _width_by_name(
     types: list[int],
     told: list[tuple[Width, PrecisionEvidence] | None],
     dur_ps: list[float],
@@ -212,24 +225,6 @@ def _decided(
     return decided
 
 
-def _capability(devices: pl.DataFrame | Unavailable) -> tuple[int, int] | None:
-    """Return the oldest capability of the host's devices; None where it is unknown.
-
-    Names of AMD's kernels say where operands are cut; (0, 0) keeps the rule for names
-    that do not from applying to them.
-    """
-    if isinstance(devices, Unavailable):
-        return None
-    found = [
-        (0, 0) if vendor == "AMD" else (major, minor or 0)
-        for vendor, major, minor in devices[
-            ["vendor", "cc_major", "cc_minor"]
-        ].iter_rows()
-        if vendor == "AMD" or major is not None
-    ]
-    return min(found, default=None)
-
-
 def width_of_element(element: str | None) -> Width | None:
     """Return the width of an HLO element type; None where it decides nothing."""
     if element is None:
@@ -248,5 +243,5 @@ def width_of_shape(shape: str) -> Width | None:
     return DOUBLE if "double" in lowered else None
 
 
-def _known(column: pl.Series) -> list[int]:
+def _known_numbers(column: pl.Series) -> list[int]:
     return [number for number in column.unique().to_list() if number >= 0]

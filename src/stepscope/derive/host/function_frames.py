@@ -17,13 +17,13 @@ from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import absent
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: A recording with fewer looks at the stack does not say what its time was spent on.
 LEAST_LOOKS: Final = 20
-#: Fewer looks at a stretch of time do not say what it was spent on.
+#: Fewer looks at an interval do not say what it was spent on.
 FEW_LOOKS: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
@@ -114,21 +114,47 @@ class FunctionFrames(Frozen, frozen=True):
             return None
         most = 0
         for track in np.unique(self.track).tolist():
-            mine = self.track == track
-            most = max(most, self.spans(mine).length_ps)
+            on_track = self.track == track
+            most = max(most, self.spans(on_track).length_ps)
         return round(most * self.hz / PS_PER_S)
+
+    def rows_called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which frames chosen ones called, by whatever way."""
+        below = np.zeros(len(chosen), np.bool_)
+        is_called = self.parent >= 0
+        while True:
+            more = is_called & (chosen | below)[self.parent]
+            if (more == below).all():
+                return below
+            below = more
+
+    def outermost_called(self, callers: Sequence[int]) -> NDArray[np.int64]:
+        """Return the rows of the outermost frames of the program below functions.
+
+        A framework's threads have names of their own, so it is known by who called it.
+        """
+        own_types = [
+            kind
+            for kind, name in self.names.items()
+            if name.library is False and name.function != _MODULE
+        ]
+        own = np.isin(self.type, own_types)
+        own &= self.rows_called_from(np.isin(self.type, callers))
+        return np.flatnonzero(own & ~self.rows_called_from(own))
+
+    def called_most(self, callers: Sequence[int]) -> FunctionName | None:
+        """Return that of these functions which ran longest; None for none."""
+        rows = self.outermost_called(callers)
+        if not len(rows):
+            return None
+        kinds, place = np.unique(self.type[rows], return_inverse=True)
+        times = np.bincount(place, weights=(self.end_ps - self.start_ps)[rows])
+        # Of equal ones the last in the order of the types.
+        return self.names[int(kinds[len(kinds) - 1 - np.argmax(times[::-1])])]
 
     def function(self, event_type: int) -> str:
         """Return the name of a function."""
         return self.names[event_type].function
-
-    def file(self, event_type: int) -> str | None:
-        """Return the file of a function; None for what has none."""
-        return self.names[event_type].file
-
-    def line(self, event_type: int) -> int | None:
-        """Return the first line of a function; None for what is in no file."""
-        return self.names[event_type].line
 
 
 def function_frames(
@@ -142,12 +168,8 @@ def function_frames(
 
     Definition: docs/definitions/host-time.md#functions.
     """
-    return _collected(
-        tracks,
-        events,
-        wanted="functions",
-        event_kinds=event_kinds,
-        function_names=function_names,
+    return _collect_frames(
+        *(tracks, events, event_kinds, function_names), wanted="functions"
     )
 
 
@@ -164,12 +186,8 @@ def frames_beside(
 
     Definition: docs/definitions/host-time.md#threads-that-drive-no-step.
     """
-    return _collected(
-        tracks,
-        events,
-        wanted="functions_beside",
-        event_kinds=event_kinds,
-        function_names=function_names,
+    return _collect_frames(
+        *(tracks, events, event_kinds, function_names), wanted="functions_beside"
     )
 
 
@@ -186,35 +204,31 @@ def worker_frames(
 
     Definition: docs/definitions/host-time.md#worker-processes.
     """
-    return _collected(
-        tracks,
-        events,
-        wanted="functions_of_worker",
-        event_kinds=event_kinds,
-        function_names=function_names,
+    return _collect_frames(
+        *(tracks, events, event_kinds, function_names), wanted="functions_of_worker"
     )
 
 
-def _collected(
+def _collect_frames(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
-    *,
-    wanted: SamplesKind,
     event_kinds: EventKinds,
     function_names: FunctionNames,
+    *,
+    wanted: SamplesKind,
 ) -> FunctionFrames | Unavailable:
-    """Collect the frames of some threads.
+    """Collect the frames of some threads: of samples those of the wanted kind.
 
-    Args:
-        tracks: The table.
-        events: The table.
-        wanted: What lines of samples hold that count; exact frames count with those of
-            threads that drive steps.
-        event_kinds: What the names of the events say.
-        function_names: The functions.
+    Exact frames count with those of threads that drive steps.
     """
-    rows = _frame_rows(tracks, events, event_kinds)
-    kind = codes(tracks, "kind")
+    kind, is_frame = codes(tracks, "kind"), event_kinds.has(EventFlag.PYTHON_FRAME)
+    on_host = absent(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    frame_rows = [
+        picked(handles(events, "type"), is_frame, int(begins[it]), int(ends[it]))
+        for it in np.flatnonzero(on_host).tolist()
+    ]
+    rows = np.sort(np.concatenate([np.empty(0, np.int64), *frame_rows]))
     thread, hz = sampled_threads(tracks, wanted)
     recorded = handles(events, "track")[rows]
     exact = np.unique(recorded[kind[recorded] == _THREAD])
@@ -234,6 +248,11 @@ def _collected(
     nested = nest_subset(start, dur, track=track)
     types = function_names.canonical[handles(events, "type")[rows]]
     rates = [hz[it] for it in np.unique(recorded[by_samples]).tolist()]
+    # Threads that Python began: samples find what it begins one with. A tracer begins
+    # in the midst of calls, so that of its threads nothing is known.
+    names = function_names.names
+    beginning = [it for it, name in names.items() if name.function.endswith(BEGINNINGS)]
+    pythons = np.unique(track[~by_samples[order] | np.isin(types, beginning)])
     return FunctionFrames(
         track=track,
         start_ps=start,
@@ -244,43 +263,9 @@ def _collected(
         event=rows.astype(np.int32),
         sampled=bool(by_samples.any()),
         hz=min(rates) if rates else None,
-        names=function_names.names,
-        of_framework=_of_framework(
-            track, types, by_samples=by_samples[order], names=function_names.names
-        ),
+        names=names,
+        of_framework=frozenset(np.setdiff1d(track, pythons).tolist()),
     )
-
-
-def _of_framework(
-    track: NDArray[np.int32],
-    types: NDArray[np.int32],
-    *,
-    by_samples: NDArray[np.bool_],
-    names: Mapping[int, FunctionName],
-) -> frozenset[int]:
-    """Return the sampled threads of which no look found what Python begins one with.
-
-    A tracer begins in the midst of calls, so that of its threads nothing is known.
-    """
-    begins = [it for it, name in names.items() if name.function.endswith(BEGINNINGS)]
-    pythons = np.unique(track[~by_samples | np.isin(types, begins)])
-    return frozenset(np.setdiff1d(track, pythons).tolist())
-
-
-def _frame_rows(
-    tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds
-) -> NDArray[np.int64]:
-    """Return rows of events of the host that are runs of functions, ascending."""
-    is_frame = event_kinds.has(EventFlag.PYTHON_FRAME)
-    kind = codes(tracks, "kind")
-    on_host = absent(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
-    types = handles(events, "type")
-    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    found = [
-        picked(types, is_frame, int(begins[track]), int(ends[track]))
-        for track in np.flatnonzero(on_host).tolist()
-    ]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
 
 
 def sampled_threads(

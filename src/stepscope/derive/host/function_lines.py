@@ -7,20 +7,22 @@ the runs of a function are cut where another of its lines ran; all else is as in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
 from stepscope.derive.host.function_frames import sampled_threads
+from stepscope.derive.host.function_names import is_nameless
 from stepscope.derive.intervals.nesting import nest_subset
+from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
     from numpy.typing import NDArray
@@ -63,22 +65,54 @@ class FunctionLines(Frozen, frozen=True):
         """Return the lines; None where not one of them is known."""
         return self if (self.line >= 0).any() else None
 
+    def spans_of_rows(self, chosen: NDArray[np.bool_]) -> Spans:
+        """Return when any of some runs lasts, which are chosen by row."""
+        starts = self.start_ps[chosen]
+        return Spans.from_events(starts, self.end_ps[chosen] - starts)
 
-class _Runs(NamedTuple):
-    """Runs by thread, then start, outer first, and how many are around each."""
-
-    track: NDArray[np.int32]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    type: NDArray[np.int32]
-    line: NDArray[np.int32]
-    depth: NDArray[np.int32]
-
-    def only(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> _Runs:
-        return _Runs(
-            *(self.track[chosen], self.start[chosen], self.end[chosen]),
-            *(self.type[chosen], self.line[chosen], self.depth[chosen]),
+    def chosen_rows(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> FunctionLines:
+        """Return some runs, by place or by flag."""
+        return FunctionLines(
+            *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
+            *(self.type[rows], self.line[rows], self.names),
         )
+
+    def depth_of_runs(self) -> NDArray[np.int32]:
+        """Return how many runs are around each."""
+        length = self.end_ps - self.start_ps
+        return nest_subset(self.start_ps, length, track=self.track).depth
+
+    def own_spans(
+        self, kinds: Sequence[int], *, tracks: Sequence[int]
+    ) -> dict[int, Spans]:
+        """Return by line of a function when no other one of the program ran in it.
+
+        What libraries do for a line is its own, and what has no name and is in it.
+
+        Args:
+            kinds: The function, as in `type`.
+            tracks: Rows of tracks of the threads that are asked.
+        """
+        own_types = [
+            kind
+            for kind, name in self.names.items()
+            if name.library is False and not is_nameless(name.function)
+        ]
+        own = self.chosen_rows(
+            np.isin(self.track, tracks) & np.isin(self.type, own_types)
+        )
+        start, dur = own.start_ps, own.end_ps - own.start_ps
+        around = nest_subset(start, dur, track=own.track).parent
+        of_function = np.isin(own.type, kinds)
+        called = ~of_function & (around >= 0)
+        called[called] = of_function[around[called]]
+        others = Spans.from_events(start[called], dur[called])
+        return {
+            line: Spans.from_events(start[rows], dur[rows]) - others
+            for line in np.unique(own.line[of_function]).tolist()
+            if line >= 0
+            for rows in (of_function & (own.line == line),)
+        }
 
 
 def function_lines(
@@ -94,10 +128,10 @@ def function_lines(
 
     Definition: docs/definitions/host-time.md#functions.
     """
-    found = _line_runs(
+    lines = _line_runs(
         trace, tracks, events, stats, function_names, wanted="source_lines"
     )
-    return _cut(function_frames, found, tracks)
+    return _cut_frames(function_frames, lines, tracks)
 
 
 def worker_lines(
@@ -113,49 +147,44 @@ def worker_lines(
 
     Definition: docs/definitions/host-time.md#worker-processes.
     """
-    found = _line_runs(
+    lines = _line_runs(
         trace, tracks, events, stats, function_names, wanted="source_lines_of_worker"
     )
-    return _cut(worker_frames, found, tracks)
+    return _cut_frames(worker_frames, lines, tracks)
 
 
-def _cut(
-    function_frames: FunctionFrames | Unavailable,
-    found: _Runs | None,
+def _cut_frames(
+    frames: FunctionFrames | Unavailable,
+    lines: FunctionLines | None,
     tracks: pl.DataFrame,
 ) -> FunctionLines | Unavailable:
-    """Cut frames where recorded lines say so."""
-    if isinstance(function_frames, Unavailable):
-        return function_frames
-    if found is None:
-        of = function_frames
-        return FunctionLines(
-            *(of.track, of.start_ps, of.end_ps, of.type),
-            np.full(len(of.track), _NONE),
-            of.names,
-        )
-    frames = _frames(function_frames)
-    # Where the lines of a thread begin to be known, and they are from there on.
+    """Cut frames where recorded lines say so: from when on these are known."""
+    if isinstance(frames, Unavailable):
+        return frames
+    whole = FunctionLines(
+        *(frames.track, frames.start_ps, frames.end_ps, frames.type),
+        np.full(len(frames.track), _NONE),
+        frames.names,
+    )
+    if lines is None:
+        return whole
     since = np.full(len(tracks), _LAST)
-    known = _known_since(frames, found)
+    known = _known_since(whole, lines)
     since[list(known)] = list(known.values())
-    frames = _joined(frames, found, since)
-    return FunctionLines(
-        frames.track,
-        frames.start,
-        frames.end,
-        frames.type,
-        frames.line,
-        function_frames.names,
+    whole_until, lines_from = since[whole.track], since[lines.track]
+    whole_end = np.minimum(whole.end_ps, whole_until)
+    lines_start = np.maximum(lines.start_ps, lines_from)
+    before, after = whole.start_ps < whole_until, lines.end_ps > lines_from
+    both = FunctionLines(
+        np.concatenate((whole.track[before], lines.track[after])),
+        np.concatenate((whole.start_ps[before], lines_start[after])),
+        np.concatenate((whole_end[before], lines.end_ps[after])),
+        np.concatenate((whole.type[before], lines.type[after])),
+        np.concatenate((whole.line[before], lines.line[after])),
+        frames.names,
     )
-
-
-def _frames(frames: FunctionFrames) -> _Runs:
-    start, end = frames.start_ps, frames.end_ps
-    return _Runs(
-        *(frames.track, start, end, frames.type, np.full(len(start), _NONE)),
-        nest_subset(start, end - start, track=frames.track).depth,
-    )
+    order = np.lexsort((both.start_ps - both.end_ps, both.start_ps, both.track))
+    return both.chosen_rows(order)
 
 
 def _line_runs(
@@ -166,7 +195,7 @@ def _line_runs(
     names: FunctionNames,
     *,
     wanted: SamplesKind,
-) -> _Runs | None:
+) -> FunctionLines | None:
     """Return the runs of lines that were recorded; None where none were."""
     thread, hz = sampled_threads(tracks, wanted)
     if not hz or isinstance(stats, Unavailable):
@@ -181,64 +210,63 @@ def _line_runs(
     number, present = numbers_of(values, rows, key)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = thread[handles(events, "track")[rows]]
-    order = np.lexsort((-dur, start, track))
-    start, dur, track = start[order], dur[order], track[order]
-    return _Runs(
+    runs = FunctionLines(
         *(track, start, start + dur),
-        names.canonical[handles(events, "type")[rows]][order],
-        np.where(present, number, _NONE).astype(np.int32)[order],
-        nest_subset(start, dur, track=track).depth,
+        names.canonical[handles(events, "type")[rows]],
+        np.where(present, number, _NONE).astype(np.int32),
+        names.names,
     )
+    return runs.chosen_rows(np.lexsort((-dur, start, track)))
 
 
-def _known_since(frames: _Runs, lines: _Runs) -> dict[int, int]:
+def _known_since(frames: FunctionLines, lines: FunctionLines) -> dict[int, int]:
     """Return by thread the time from which on the lines of all frames are known.
 
     A recording that keeps the last of what it found has a frame in whole, and not all
     of its lines; a thread may be looked at before its lines are kept.
     """
-    frames = frames.only(
-        (frames.end > frames.start) & np.isin(frames.track, lines.track)
+    frames = frames.chosen_rows(
+        (frames.end_ps > frames.start_ps) & np.isin(frames.track, lines.track)
     )
     if not len(frames.track):
         return {}
-    of_frame = _owners(frames, lines)
-    around = frames.only(np.maximum(of_frame, 0))
-    fits = of_frame >= 0
-    fits &= (around.type == lines.type) & (around.end >= lines.end)
+    frame_row = _last_begun(frames, lines)
+    around = frames.chosen_rows(np.maximum(frame_row, 0))
+    fits = frame_row >= 0
+    fits &= (around.type == lines.type) & (around.end_ps >= lines.end_ps)
     # By frame, then start: a run begins with its frame or where the one before ended.
-    order = np.lexsort((lines.start, of_frame))
+    order = np.lexsort((lines.start_ps, frame_row))
     meets = np.zeros(len(order), np.bool_)
-    meets[1:] = (of_frame[order][1:] == of_frame[order][:-1]) & (
-        lines.end[order][:-1] == lines.start[order][1:]
+    meets[1:] = (frame_row[order][1:] == frame_row[order][:-1]) & (
+        lines.end_ps[order][:-1] == lines.start_ps[order][1:]
     )
     joined = np.empty(len(order), np.bool_)
     joined[order] = meets
-    joined |= lines.start == around.start
-    reached = frames.start.copy()
-    np.maximum.at(reached, of_frame[fits], lines.end[fits])
+    joined |= lines.start_ps == around.start_ps
+    reached = frames.start_ps.copy()
+    np.maximum.at(reached, frame_row[fits], lines.end_ps[fits])
     known: dict[int, int] = {}
     for track in np.unique(lines.track).tolist():
         on_track = lines.track == track
-        mine = frames.track == track
+        of_thread = frames.track == track
         gaps = [
-            lines.start[on_track & ~joined],
-            frames.end[mine & (reached < frames.end)],
-            np.full(int((on_track & ~fits).any() or not mine.any()), _LAST),
+            lines.start_ps[on_track & ~joined],
+            frames.end_ps[of_thread & (reached < frames.end_ps)],
+            np.full(int((on_track & ~fits).any() or not of_thread.any()), _LAST),
         ]
         known[track] = max((int(gap.max()) for gap in gaps if len(gap)), default=-_LAST)
     return known
 
 
-def _owners(frames: _Runs, lines: _Runs) -> NDArray[np.int64]:
+def _last_begun(frames: FunctionLines, lines: FunctionLines) -> NDArray[np.int64]:
     """Return by run the last frame of its depth that began before it; -1 for none."""
     count, total = len(frames.track), len(frames.track) + len(lines.track)
     track, depth, start = (
         np.concatenate(columns)
         for columns in (
             (frames.track, lines.track),
-            (frames.depth, lines.depth),
-            (frames.start, lines.start),
+            (frames.depth_of_runs(), lines.depth_of_runs()),
+            (frames.start_ps, lines.start_ps),
         )
     )
     order = np.lexsort((np.arange(total) >= count, start, depth, track))
@@ -247,24 +275,6 @@ def _owners(frames: _Runs, lines: _Runs) -> NDArray[np.int64]:
     same = (
         (last < count) & (track[last] == track[order]) & (depth[last] == depth[order])
     )
-    found = np.empty(total, np.int64)
-    found[order] = np.where(same, last, -1)
-    return found[count:]
-
-
-def _joined(frames: _Runs, lines: _Runs, since: NDArray[np.int64]) -> _Runs:
-    """Return the frames until a time of each thread, and the lines from then on."""
-    edge = since[frames.track]
-    before = frames._replace(end=np.minimum(frames.end, edge)).only(frames.start < edge)
-    edge = since[lines.track]
-    after = lines._replace(start=np.maximum(lines.start, edge)).only(lines.end > edge)
-    parts = (before, after)
-    both = _Runs(
-        np.concatenate([part.track for part in parts]),
-        np.concatenate([part.start for part in parts]),
-        np.concatenate([part.end for part in parts]),
-        np.concatenate([part.type for part in parts]),
-        np.concatenate([part.line for part in parts]),
-        np.concatenate([part.depth for part in parts]),
-    )
-    return both.only(np.lexsort((both.start - both.end, both.start, both.track)))
+    rows = np.empty(total, np.int64)
+    rows[order] = np.where(same, last, -1)
+    return rows[count:]

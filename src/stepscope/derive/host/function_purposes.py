@@ -1,22 +1,28 @@
-"""`function_purposes`: what functions are called for.
+"""`function_purposes`: what functions of known libraries are called for, and do.
 
-Functions of known libraries that write checkpoints or summaries, fetch a batch, compile
-or call a device's runtime have that purpose with all that they call.
+`known_functions.json` declares them: path of the file and name of the function, as
+expressions. Of the rows with a purpose, and of those with a kind of work, the first
+that matches decides. With a purpose goes all that such a function calls.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from enum import IntEnum
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -39,96 +45,90 @@ class FunctionPurpose(IntEnum):
     AWAIT = 7
 
 
-class _Rule(Frozen, frozen=True, eq=True):
-    purpose: FunctionPurpose
-    file: str
-    function: str
+#: What a function does; unlike a purpose it does not decide who owns its time.
+KnownWork: TypeAlias = Literal[
+    "copies",
+    "compiles_patterns",
+    "unpacks",
+    "parses",
+    "writes",
+    "reports",
+    "works_on_rows",
+    "decodes_images",
+    "starts_processes",
+    "draws_numbers",
+    "predicts",
+    "begins_prediction",
+    "trains",
+    "runs_the_model",
+    "calls_back",
+    "calls_back_from_graph",
+    "calls_back_to_debug",
+    "asks_keras_dataset",
+    "fetches_from_loader",
+    "hands_out_elements",
+]
 
 
-#: Path of the file and name of the function; the first pair that matches decides.
-_RULES: Final = (
-    _Rule(
-        FunctionPurpose.INPUT,
-        r"/torch/utils/data/(?:dataloader|_utils/fetch)\.py$"
-        r"|/tensorflow/python/data/ops/iterator_ops\.py$",
-        r"(?:^|\.)(?:__next__|fetch|next|get_next)$",
-    ),
-    _Rule(FunctionPurpose.INPUT, r"/grain/", r"(?:^|\.)__next__$"),
-    _Rule(
-        FunctionPurpose.CHECKPOINT,
-        r"/torch/serialization\.py$|/torch/distributed/checkpoint/"
-        r"|/tensorflow/python/(?:checkpoint|saved_model)/"
-        r"|/tensorflow/python/training/saver\.py$|/keras/(?:src/)?saving/"
-        r"|/orbax/checkpoint/|/flax/training/checkpoints\.py$|/safetensors/"
-        r"|/numpy/lib/_?npyio(?:_impl)?\.py$|/joblib/numpy_pickle\.py$",
-        r"(?:^|\.)_*(?:save\w*|write|async_save|export|dump)$",
-    ),
-    _Rule(
-        FunctionPurpose.SUMMARY,
-        r"/torch/utils/tensorboard/writer\.py$|/tensorboardX/"
-        r"|/tensorflow/python/ops/summary_ops_v2\.py$"
-        r"|/tensorboard/(?:summary|plugins)/|/wandb/|/mlflow/",
-        r"",
-    ),
-    _Rule(
-        FunctionPurpose.COMPILE,
-        r"/torch/(?:_dynamo|_inductor)/",
-        r"(?:^|\.)(?:_?compile\w*|_compile_inner)$|compile_fx",
-    ),
-    _Rule(
-        FunctionPurpose.COMPILE,
-        r"/jax/_src/(?:compiler|interpreters/(?:mlir|partial_eval|pxla))\.py$",
-        r"(?:^|\.)(?:backend_compile\w*|compile_or_get_cached"
-        r"|lower_jaxpr_to_module|trace_to_jaxpr\w*|UnloadedMeshExecutable\.\w+)$",
-    ),
-    _Rule(
-        FunctionPurpose.COMPILE,
-        r"/tensorflow/python/eager/polymorphic_function/tracing_compilation\.py$",
-        r"",
-    ),
-    _Rule(
-        FunctionPurpose.SYNC,
-        r"/torch/(?:cuda|xpu|mps)/(?:__init__|streams)\.py$|/jax/_src/\w+\.py$",
-        r"(?:^|\.)(?:synchronize|block_until_ready)$",
-    ),
-    # The tracer of older versions keeps the file's name alone.
-    _Rule(FunctionPurpose.SYNC, r"^(?:api|array)\.py$", r"^block_until_ready$"),
-    # Of compiled programs, whose files have no such ending.
-    _Rule(FunctionPurpose.SYNC, r"(?<!\.py)$", r"^(?:cu|cuda|hip)[A-Z]\w*Synchronize$"),
-    _Rule(FunctionPurpose.CALL, r"(?<!\.py)$", r"^(?:cu|cuda|hip)[A-Z]\w*$"),
-    # Python's own ways to wait for another thread, another process or a message.
-    _Rule(
-        FunctionPurpose.AWAIT,
-        r"(?:^|/)(?:threading|queue)\.py$"
-        r"|/(?:concurrent/futures|multiprocessing)/\w+\.py$",
-        r"(?:^|\.)(?:wait|wait_for|get|put|join|result|acquire|_wait_for_tstate_lock)$",
-    ),
-    _Rule(
-        FunctionPurpose.AWAIT,
-        r"(?:^|/)(?:selectors|socket|subprocess)\.py$|(?:^|/zmq/sugar/)poll\.py$",
-        r"(?:^|\.)(?:select|poll|accept|recv\w*|readinto|wait|communicate)$",
-    ),
-)
+class _KnownFunctions(msgspec.Struct, forbid_unknown_fields=True, dict=True):
+    """A row of the table; in its files `PYTHON/` is Python's own library."""
+
+    files: str
+    functions: str = ""
+    purpose: str | None = None
+    work: KnownWork | None = None
+
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """Return what paths and names of functions match."""
+        files = self.files.replace("PYTHON/", r"/(?:python|pypy)\d[.\d]*/")
+        return re.compile(files), re.compile(self.functions)
 
 
 @cache
-def _rules() -> tuple[tuple[FunctionPurpose, re.Pattern[str], re.Pattern[str]], ...]:
-    """Return the rules for matching: most recordings hold no functions."""
-    return tuple(
-        (rule.purpose, re.compile(rule.file), re.compile(rule.function))
-        for rule in _RULES
-    )
+def _known_functions() -> tuple[_KnownFunctions, ...]:
+    table = Path(__file__).with_name("known_functions.json").read_bytes()
+    return msgspec.json.decode(table, type=tuple[_KnownFunctions, ...])
+
+
+def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None:
+    """Return the first row with a purpose, or with work, that a function is one of."""
+    path = (name.file or "").replace("\\", "/")
+    if not path or (not name.library and "/" in path):
+        # Without its folder it is not known whose a file is: rows name such files.
+        return None
+    # The folder before it may have been cut off.
+    path = f"/{path}" if "/" in path else path
+    for row in _known_functions():
+        if (row.work is not None) == with_work:
+            files, functions = row.patterns
+            if files.search(path) and functions.search(name.function):
+                return row
+    return None
+
+
+def _known_purpose(name: FunctionName) -> FunctionPurpose:
+    row = _first_row(name, with_work=False)
+    known = None if row is None else row.purpose
+    return FunctionPurpose.UNKNOWN if known is None else FunctionPurpose[known]
 
 
 class FunctionPurposes(Frozen, frozen=True):
-    """By row of `function_frames`.
+    """What functions are called for, and which of them do a known kind of work.
 
     Attributes:
-        purpose: uint8; `FunctionPurpose` codes. What a function calls has its purpose;
-            of several around a frame the outermost counts.
+        purpose: uint8 by row of `function_frames`; `FunctionPurpose` codes. What a
+            function calls has its purpose; of several around a frame the outermost
+            counts.
+        types_by_work: The functions, as in `FunctionFrames.type`, that do it.
     """
 
     purpose: NDArray[np.uint8]
+    types_by_work: Mapping[KnownWork, tuple[int, ...]]
+
+    def types_with_work(self, *works: KnownWork) -> list[int]:
+        """Return the functions that do any of some kinds of work."""
+        return [kind for work in works for kind in self.types_by_work.get(work, ())]
 
 
 def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
@@ -137,20 +137,28 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
     Definition: docs/definitions/host-time.md#functions.
     """
     frames = function_frames
-    size = max(frames.names, default=-1) + 1
-    of_type = np.zeros(size, np.uint8)
+    purpose_of_type = np.zeros(max(frames.names, default=-1) + 1, np.uint8)
+    types: dict[KnownWork, list[int]] = defaultdict(list)
     for kind, name in frames.names.items():
-        of_type[kind] = _purpose(name)
-    purpose = of_type[frames.type]
-    for level in _levels(frames.parent):
-        above = frames.parent[level]
-        purpose[level] = np.where(purpose[above] > 0, purpose[above], purpose[level])
-    return FunctionPurposes(purpose)
+        purpose_of_type[kind] = _known_purpose(name)
+        row = _first_row(name, with_work=True)
+        if row is not None and row.work is not None:
+            types[row.work].append(kind)
+    own = purpose_of_type[frames.type]
+    # From caller to called, until nothing is handed on any more.
+    purpose, inside = own, frames.parent >= 0
+    while True:
+        above = np.where(inside, purpose[frames.parent], 0)
+        inherited = np.where(above > 0, above, own).astype(np.uint8)
+        if (inherited == purpose).all():
+            break
+        purpose = inherited
+    return FunctionPurposes(purpose, {work: tuple(of) for work, of in types.items()})
 
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python itself waits in a function for another thread."""
-    return _purpose(name) is FunctionPurpose.AWAIT
+    return _known_purpose(name) is FunctionPurpose.AWAIT
 
 
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
@@ -158,45 +166,13 @@ def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
 
     Where the functions of one thread alone were recorded it is not known what it waits
     for: then this is empty.
-
-    Args:
-        frames: The functions that ran.
-        purposes: What they are called for.
     """
     if not len(frames.track) or frames.track.min() == frames.track.max():
         return Spans.empty()
     awaits = purposes.purpose == FunctionPurpose.AWAIT
     waiting, working = [], []
     for track in np.unique(frames.track).tolist():
-        mine = frames.track == track
-        waiting.append(frames.spans(mine & awaits))
-        working.append(frames.spans(mine) - waiting[-1])
+        on_track = frames.track == track
+        waiting.append(frames.spans(on_track & awaits))
+        working.append(frames.spans(on_track) - waiting[-1])
     return Spans.union_of(waiting) - Spans.union_of(working)
-
-
-def _levels(parent: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-    """Return the rows that have a parent, by depth, the outer ones first."""
-    depth = np.zeros(len(parent), np.int64)
-    above = parent
-    while (inside := above >= 0).any():
-        depth[inside] += 1
-        above = np.where(inside, parent[above], -1)
-    order = np.argsort(depth, kind="stable")
-    edges = np.searchsorted(depth[order], np.arange(1, depth.max(initial=0) + 1))
-    return np.split(order, edges)[1:]
-
-
-def _purpose(name: FunctionName) -> FunctionPurpose:
-    if name.file is None:
-        return FunctionPurpose.UNKNOWN
-    path = name.file.replace("\\", "/")
-    # Without its folder it is not known whose a file is: rules name such files whole.
-    if not name.library and "/" in path:
-        return FunctionPurpose.UNKNOWN
-    if "/" in path:
-        # The folder before it may have been cut off.
-        path = f"/{path}"
-    for purpose, file, function in _rules():
-        if file.search(path) and function.search(name.function):
-            return purpose
-    return FunctionPurpose.UNKNOWN

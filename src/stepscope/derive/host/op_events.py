@@ -98,19 +98,15 @@ def host_op_events(
 
     Definition: docs/tools/framework_op_stats.md#what-counts-as-an-execution-of-an-op.
     """
-    found = _Candidates()
-    _by_name(found, tracks, events, event_types, event_kinds)
+    named = _NamedEvents(trace, event_kinds, handles(events, "type"))
+    named.name_by_type(tracks, event_types)
     values = None if isinstance(host_values, Unavailable) else host_values
     if values is not None:
-        _eager_wrappers(found, trace, values)
-        _stages(found, trace, values)
-        allocator = event_kinds.has(EventFlag.ALLOCATOR)
-        end = event_kinds.has(EventFlag.END_THUNK)
-        types = handles(events, "type")
-        _annotated_calls(found, trace, values, excluded=allocator, types=types)
-        _instructions(found, trace, values, excluded=end, types=types, hlo_ops=hlo_ops)
-    event, op, rank = found.rows()
-    ops, op = _distinct(found.frames, op)
+        named.name_eager_calls(values)
+        named.name_marked_stages(values)
+        named.name_annotated_calls(values)
+        named.name_instructions(values, hlo_ops)
+    event, op, rank, ops = named.distinct_ops()
     # 1 where the name or a stored value says that an op ran eagerly, else 0.
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
@@ -131,6 +127,8 @@ def host_op_events(
     eager[~by_row(both, op)] = -1
     if values is None:
         eager[eager == 0] = -1
+    same = pl.struct("name", "type", "module", "program")
+    group = ops.select(same.rank("dense")).to_series().to_numpy().astype(np.int32)
     return HostOpEvents(
         event=event.astype(np.int32),
         op=op,
@@ -139,246 +137,184 @@ def host_op_events(
         self_ps=nested.self_ps,
         parent=nested.parent,
         depth=nested.depth,
-        outermost=outermost_of_op(nested.parent, by_row(_groups(ops), op)),
+        outermost=outermost_of_op(nested.parent, by_row(group, op)),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
     )
 
 
-class _Candidates:
+class _NamedEvents:
     """Events and what names them; a later rule overrides an earlier one."""
 
-    def __init__(self) -> None:
-        self.frames: list[pl.DataFrame] = []
-        self._found: list[
+    def __init__(
+        self, trace: TraceData, kinds: EventKinds, types: NDArray[np.int32]
+    ) -> None:
+        self._trace, self._kinds, self._types = trace, kinds, types
+        self._frames: list[pl.DataFrame] = []
+        self._rules: list[
             tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
         ] = []
         self._count = 0
 
-    def add(
+    def name_by_type(self, tracks: pl.DataFrame, event_types: pl.DataFrame) -> None:
+        """Name events whose own name is an op's."""
+        kinds = self._kinds
+        eager = event_types["name"].str.starts_with("EagerLocalExecute: ").to_numpy()
+        call = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)
+        no_op = kinds.has(
+            EventFlag.ALLOCATOR | EventFlag.END_THUNK | EventFlag.PYTHON_FRAME
+        )
+        # A function of the program runs ops, mostly elsewhere: it is no op itself.
+        function = kinds.op_type.str.starts_with("__inference_").fill_null(value=False)
+        is_op = kinds.is_op() & ~no_op & ~function.to_numpy()
+        if not is_op.any():
+            return
+        rank = np.where(eager, _EAGER, _NAMED).astype(np.int32)
+        rows = host_rows(tracks, self._types, is_op)
+        code = self._types[rows]
+        self._name_rows(
+            *(rows, code, by_row(rank, code)),
+            pl.DataFrame(
+                {
+                    "name": kinds.op_name,
+                    "type": kinds.op_type,
+                    "category": kinds.category,
+                    "call": call,
+                }
+            ),
+        )
+
+    def name_eager_calls(self, values: Mapping[str, StatRows]) -> None:
+        """Name `EagerExecute` events by the op's type; functions are no ops."""
+        owner, code, texts = text_codes(self._trace, values[StatKey.EAGER_OP])
+        if not len(owner):
+            return
+        functions, is_func = int_values(values[StatKey.IS_FUNC])
+        plain = ~np.isin(owner, functions[is_func != 0]) & self._is_unnamed(owner)
+        names = pl.Series(texts, dtype=pl.String)
+        plain &= ~names.str.starts_with("__inference_").to_numpy()[code]
+        category = pl.lit(int(OpCategory.TENSORFLOW)).alias("category")
+        named = pl.select(names.alias("name"), names.alias("type"), category)
+        self._name_rows(owner[plain], code[plain], _WRAPPER, named)
+
+    def name_marked_stages(self, values: Mapping[str, StatRows]) -> None:
+        """Name stages of an input pipeline that the program itself marked."""
+        owner, code, texts = text_codes(self._trace, values[StatKey.STAGE_NAME])
+        if not len(owner):
+            return
+        marked = np.isin(owner, values[StatKey.STAGE_CATEGORY].owner)
+        names = pl.Series(texts, dtype=pl.String)
+        category = pl.lit(int(OpCategory.DATASET)).alias("category")
+        named = pl.select(names.alias("name"), pl.lit("Stage").alias("type"), category)
+        self._name_rows(owner[marked], code[marked], _NAMED, named)
+
+    def name_annotated_calls(self, values: Mapping[str, StatRows]) -> None:
+        """Name calls (of the driver, say) by the annotation of the op they serve."""
+        owner, code, texts = text_codes(self._trace, values[StatKey.TF_OP])
+        if not len(owner):
+            return
+        read = read_annotations(texts)
+        is_op = read["name"].is_not_null().to_numpy()
+        excluded = self._kinds.has(EventFlag.ALLOCATOR)
+        keep = ~excluded[self._types[owner]] & is_op[code] & self._is_unnamed(owner)
+        self._name_rows(owner[keep], code[keep], _CALL, read)
+
+    def name_instructions(
+        self, values: Mapping[str, StatRows], hlo_ops: pl.DataFrame | Unavailable
+    ) -> None:
+        """Name instructions of compiled programs on the host, without end marks."""
+        trace = self._trace
+        owner, code, texts = text_codes(trace, values[StatKey.HLO_OP])
+        is_end = self._kinds.has(EventFlag.END_THUNK)[self._types[owner]]
+        owner, code = owner[~is_end], code[~is_end]
+        if not len(owner):
+            return
+        module_owner, module_code, module_texts = text_codes(
+            trace, values[StatKey.HLO_MODULE]
+        )
+        module, _ = values_of_owners(owner, module_owner, module_code, default=-1)
+        program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
+        program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
+        distinct = combined([program, module, code])
+        first = distinct.first
+        programs = pl.Series(program[first])
+        resolved = resolve_hlo(
+            hlo_ops,
+            instructions=[texts[number] for number in code[first].tolist()],
+            modules=[
+                module_texts[number] if number >= 0 else None
+                for number in module[first].tolist()
+            ],
+            programs=pl.select(pl.when(programs >= 0).then(programs)).to_series(),
+        )
+        named = resolved.with_columns(
+            name=pl.coalesce("framework_op", "hlo_op"),
+            type=pl.coalesce("framework_type", "opcode"),
+            category=pl.lit(int(OpCategory.JAX)),
+        )
+        self._name_rows(owner, distinct.code, _NAMED, named)
+
+    def distinct_ops(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], pl.DataFrame]:
+        """Return events, the ops that name them, ranks of the rules, and all ops."""
+        if not self._rules:
+            nothing = np.empty(0, np.int32)
+            empty = pl.DataFrame(schema=HOST_OPS)
+            return nothing.astype(np.int64), nothing, nothing, empty
+        event, op, rank = self._rules[0]
+        if len(self._rules) > 1:
+            event, op, rank = (
+                np.concatenate(columns) for columns in zip(*self._rules, strict=True)
+            )
+            order = np.argsort(event, kind="stable")
+            event, op, rank = event[order], op[order], rank[order]
+            last = np.append(event[1:] != event[:-1], True)
+            event, op, rank = event[last], op[last], rank[last]
+        used = dense(op)
+        rows = pl.concat(self._frames)[op[used.first]]
+        # Instructions of one framework op stay apart: each has its own cost.
+        key = ["name", "type", "module", "program", "hlo_op"]
+        numbers: dict[tuple[Any, ...], int] = {}
+        # Distinct ops, of which there are far fewer than events.
+        number = np.array(
+            [numbers.setdefault(it, len(numbers)) for it in rows.select(key).rows()],
+            np.int32,
+        )
+        first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
+        return event, number[used.code] if len(op) else op, rank, rows[first]
+
+    def _name_rows(
         self,
         rows: NDArray[np.signedinteger],
         code: NDArray[np.int32],
-        named: pl.DataFrame,
-        *,
         rank: int | NDArray[np.int32],
+        named: pl.DataFrame,
     ) -> None:
-        """Assign a row of `named` to each event; a code of -1 leaves the event alone.
-
-        Rows of events ascend.
-        """
-        known = np.flatnonzero(code >= 0)
-        if len(known) < len(code):
-            rows, code = rows[known], code[known]
-            rank = rank if isinstance(rank, int) else rank[known]
-        if len(rows):
-            ranks = np.full(len(rows), rank, np.int32)
-            # Rows of 64 bits, so that look-ups need not convert them.
-            op = code + np.int32(self._count)
-            self._found.append((rows.astype(np.int64, copy=False), op, ranks))
-            self._count += len(named)
-            self.frames.append(named[list(HOST_OPS)])
-
-    def unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return True where no rule has named an event yet."""
-        free = np.ones(len(rows), np.bool_)
-        for named, *_ in self._found:
-            at = np.minimum(np.searchsorted(named, rows), len(named) - 1)
-            free &= named[at] != rows
-        return free
-
-    def rows(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-        """Events, the ops that name them, and the ranks of the rules that did."""
-        if not self._found:
-            nothing = np.empty(0, np.int32)
-            return nothing.astype(np.int64), nothing, nothing
-        if len(self._found) == 1:
-            event, op, rank = self._found[0]
-            return event, op, rank
-        event = np.concatenate([rows for rows, _, _ in self._found])
-        op = np.concatenate([ops for _, ops, _ in self._found])
-        rank = np.concatenate([ranks for _, _, ranks in self._found])
-        order = np.argsort(event, kind="stable")
-        event, op, rank = event[order], op[order], rank[order]
-        last = np.append(event[1:] != event[:-1], True)
-        return event[last], op[last], rank[last]
-
-
-def _frame(name: pl.Series, **columns: pl.Series | int | bool) -> pl.DataFrame:
-    given = {"name": name, **columns}
-    return pl.DataFrame(
-        [
-            _column(given.get(column), dtype, len(name)).alias(column)
+        """Name events, whose rows ascend, each by a row of columns of `HOST_OPS`."""
+        if not len(rows):
+            return
+        columns = [
+            pl.col(column).cast(dtype)
+            if column in named.columns
+            else pl.lit(False if column == "call" else None, dtype).alias(column)
             for column, dtype in HOST_OPS.items()
         ]
-    )
+        self._frames.append(named.select(columns))
+        # Rows of 64 bits, so that look-ups need not convert them.
+        ranks = np.full(len(rows), rank, np.int32)
+        op = code + np.int32(self._count)
+        self._rules.append((rows.astype(np.int64, copy=False), op, ranks))
+        self._count += len(named)
 
-
-def _column(value: pl.Series | int | None, dtype: pl.DataType, rows: int) -> pl.Series:
-    if isinstance(value, pl.Series):
-        return value.cast(dtype)
-    return pl.Series([value], dtype=dtype).new_from_index(0, rows)
-
-
-def _by_name(
-    found: _Candidates,
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    event_types: pl.DataFrame,
-    kinds: EventKinds,
-) -> None:
-    eager = event_types["name"].str.starts_with("EagerLocalExecute: ").to_numpy()
-    call = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.CONTROL_FLOW)
-    no_op = kinds.has(
-        EventFlag.ALLOCATOR | EventFlag.END_THUNK | EventFlag.PYTHON_FRAME
-    )
-    # A function of the program runs ops, mostly elsewhere: it is no op itself.
-    function = kinds.op_type.str.starts_with("__inference_").fill_null(value=False)
-    is_op = kinds.is_op() & ~no_op & ~function.to_numpy()
-    rank = np.where(eager, _EAGER, _NAMED).astype(np.int32)
-    if not is_op.any():
-        return
-    named = _frame(
-        kinds.op_name,
-        type=kinds.op_type,
-        category=pl.Series(kinds.category),
-        call=pl.Series(call),
-    )
-    types = handles(events, "type")
-    rows = host_rows(tracks, types, is_op)
-    of_type = types[rows]
-    found.add(rows, of_type, named, rank=by_row(rank, of_type))
-
-
-def _eager_wrappers(
-    found: _Candidates, trace: TraceData, values: Mapping[str, StatRows]
-) -> None:
-    """Name `EagerExecute` events by the op's type, a value; functions are no ops."""
-    owner, code, texts = text_codes(trace, values[StatKey.EAGER_OP])
-    if not len(owner):
-        return
-    functions, is_func = int_values(values[StatKey.IS_FUNC])
-    plain = ~np.isin(owner, functions[is_func != 0]) & found.unnamed(owner)
-    owner, code = owner[plain], code[plain]
-    names = pl.Series(texts, dtype=pl.String)
-    is_function = names.str.starts_with("__inference_").to_numpy()
-    code = np.where(is_function[code], -1, code).astype(np.int32)
-    found.add(
-        owner,
-        code,
-        _frame(names, type=names, category=int(OpCategory.TENSORFLOW), call=False),
-        rank=_WRAPPER,
-    )
-
-
-def _stages(
-    found: _Candidates, trace: TraceData, values: Mapping[str, StatRows]
-) -> None:
-    """Name stages of an input pipeline that the program itself marked."""
-    owner, code, texts = text_codes(trace, values[StatKey.STAGE_NAME])
-    if not len(owner):
-        return
-    with_category = np.isin(owner, values[StatKey.STAGE_CATEGORY].owner)
-    names = pl.Series(texts, dtype=pl.String)
-    found.add(
-        owner,
-        np.where(with_category, code, -1).astype(np.int32),
-        _frame(
-            names,
-            type=pl.Series(["Stage"] * len(names), dtype=pl.String),
-            category=int(OpCategory.DATASET),
-            call=False,
-        ),
-        rank=_NAMED,
-    )
-
-
-def _annotated_calls(
-    found: _Candidates,
-    trace: TraceData,
-    values: Mapping[str, StatRows],
-    *,
-    excluded: NDArray[np.bool_],
-    types: NDArray[np.int32],
-) -> None:
-    """Name calls (of the driver, say) by the annotation of the op they serve."""
-    owner, code, texts = text_codes(trace, values[StatKey.TF_OP])
-    if not len(owner):
-        return
-    read = read_annotations(texts)
-    is_op = read["name"].is_not_null().to_numpy()
-    keep = ~excluded[types[owner]] & is_op[code] & found.unnamed(owner)
-    found.add(
-        owner,
-        np.where(keep, code, -1).astype(np.int32),
-        _frame(read["name"], type=read["type"], category=read["category"], call=False),
-        rank=_CALL,
-    )
-
-
-def _instructions(
-    found: _Candidates,
-    trace: TraceData,
-    values: Mapping[str, StatRows],
-    *,
-    excluded: NDArray[np.bool_],
-    types: NDArray[np.int32],
-    hlo_ops: pl.DataFrame | Unavailable,
-) -> None:
-    """Name instructions of compiled programs on the host, without end marks."""
-    owner, code, texts = text_codes(trace, values[StatKey.HLO_OP])
-    is_end = excluded[types[owner]]
-    owner, code = owner[~is_end], code[~is_end]
-    if not len(owner):
-        return
-    module_owner, module_code, module_texts = text_codes(
-        trace, values[StatKey.HLO_MODULE]
-    )
-    module, _ = values_of_owners(owner, module_owner, module_code, default=-1)
-    program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
-    program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
-    distinct = combined([program, module, code])
-    at = distinct.first
-    programs = pl.Series(program[at])
-    resolved = resolve_hlo(
-        hlo_ops,
-        instructions=[texts[number] for number in code[at].tolist()],
-        modules=[
-            module_texts[number] if number >= 0 else None
-            for number in module[at].tolist()
-        ],
-        programs=pl.select(pl.when(programs >= 0).then(programs)).to_series(),
-    )
-    named = resolved.with_columns(
-        pl.coalesce("framework_op", "hlo_op").alias("name"),
-        pl.coalesce("framework_type", "opcode").alias("type"),
-        pl.lit(int(OpCategory.JAX), pl.UInt8).alias("category"),
-        pl.lit(value=False).alias("call"),
-    )
-    found.add(owner, distinct.code, named, rank=_NAMED)
-
-
-def _distinct(
-    frames: list[pl.DataFrame], op: NDArray[np.int32]
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    if not frames:
-        return pl.DataFrame(schema=HOST_OPS), op
-    everything = pl.concat(frames)
-    used = dense(op)
-    rows = everything[op[used.first]]
-    # Instructions of one framework op stay apart: each has its own cost.
-    key = ["name", "type", "module", "program", "hlo_op"]
-    numbers: dict[tuple[Any, ...], int] = {}
-    # Distinct ops, of which there are far fewer than events.
-    number = np.array(
-        [numbers.setdefault(one, len(numbers)) for one in rows.select(key).iter_rows()],
-        np.int32,
-    )
-    first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
-    return rows[first], number[used.code] if len(op) else op
+    def _is_unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return True where no rule has named an event yet."""
+        free = np.ones(len(rows), np.bool_)
+        for named, *_ in self._rules:
+            place = np.minimum(np.searchsorted(named, rows), len(named) - 1)
+            free &= named[place] != rows
+        return free
 
 
 def _one_per_execution(
@@ -392,8 +328,8 @@ def _one_per_execution(
 ) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
     """Choose which events stay, so that nested names of one execution count once.
 
-    A wrapper gives way to the event inside it that has the same op type, and hands
-    over that it ran eagerly; a call with an annotation gives way to the op around it.
+    A wrapper yields to the event inside it that has the same op type, and hands
+    over that it ran eagerly; a call with an annotation yields to the op around it.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():
@@ -417,14 +353,6 @@ def _one_per_execution(
     eager[child[wrapped]] |= eager[above[wrapped]]
     keep[child[rank[child] == _CALL]] = False
     return keep, eager
-
-
-def _groups(ops: pl.DataFrame) -> NDArray[np.int32]:
-    same = pl.struct("name", "type", "module", "program")
-    groups: NDArray[np.int32] = (
-        ops.select(same.rank("dense")).to_series().to_numpy().astype(np.int32)
-    )
-    return groups
 
 
 def outermost_of_op(

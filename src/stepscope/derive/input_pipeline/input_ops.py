@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.columns.dense_codes import combined, totals_by
 from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -91,38 +90,6 @@ _LOADER: Final = r"^enumerate\(\w+\)#.*__next__"
 _WAITS: Final = Pattern(r"MultiProcessing\w*\.__next__")
 #: Ranges of input libraries, which do more than fetch.
 _LIBRARY: Final = r"(?i)^(?:py)?grain(?:$|[ ._:])"
-_H2D: Final = ACTIVITY_KINDS.categories.to_list().index("h2d")
-
-_NONE: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No event of an input pipeline, of a data loader or of an input stage was "
-    "recorded.",
-    remedy=Remedy.NAME_FETCH,
-)
-_IN_WORKERS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The loader makes its batches in worker processes, whose work is told by "
-    "function (`worker_functions`), and not divided into reading and transforming.",
-    remedy="Record one epoch with `num_workers=0`: then the process of the steps makes "
-    "the batches, and its stages and functions are told.",
-)
-_ONE_CALL: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="What was recorded makes or fetches a batch in one call: what of it reads "
-    "and what transforms is not told apart.",
-    remedy=Remedy.MARK_FETCH_AND_READING,
-)
-_NO_READER: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No recorded stage of the input pipeline reads files: what a function or a "
-    "generator of it reads counts as preprocessing.",
-    remedy=Remedy.READ_FILES_BY_STAGE,
-)
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="The file holds events without names, so no input op can be recognised.",
-    remedy=Remedy.COPY_AGAIN,
-)
 
 
 class InputOps(Frozen, frozen=True):
@@ -130,7 +97,6 @@ class InputOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
-        calls: Number of calls of all these ops.
         pipeline_calls: Number of calls that make or fetch input, copies to a device
             left out: zero where nothing shows how the program gets its data.
         doubts: Category → why some of its ops may not have been found.
@@ -159,35 +125,37 @@ def input_ops(
     input stages, and the calls that copy to a device or feed it.
     """
     if not event_types["known"].any():
-        return _NAMELESS
+        return WHY["nameless_input"]
     found = _Found()
     doubts: dict[str, Unavailable] = {}
     if isinstance(iterators, Unavailable):
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
-        found.add(*_listed(iterators), source="iterator")
+        found.add_ops(*_iterator_ops(iterators), source="iterator")
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
         # The calls of the host that launched nothing but copies to a device.
         launch = correlation.launch_of_activity
-        sent = (codes(correlation.activity, "kind") == _H2D) & (launch >= 0)
+        sent = (codes(correlation.activity, "kind") == ACTIVITY_CODES["h2d"]) & (
+            launch >= 0
+        )
         copied = np.bincount(launch[sent], minlength=correlation.launches.height)
         only = (copied > 0) & (copied == correlation.activity_count_of_launch)
         copies = handles(correlation.launches, "event")[only]
         types = handles(events, "type")[copies]
-        named = _named(event_types["name"], "enqueue")
-        found.add(copies, types, named, source="copy")
-    for source, rows, types, named in _by_name(
+        named = _named_frame(event_types["name"], "enqueue")
+        found.add_ops(copies, types, named, source="copy")
+    for source, rows, types, named in _ops_by_name(
         tracks, events, event_types, event_kinds
     ):
-        found.add(rows, types, named, source=source)
+        found.add_ops(rows, types, named, source=source)
     if isinstance(host_values, Unavailable):
         doubts |= {name: host_values for name in INPUT_CATEGORIES if name not in doubts}
     else:
-        found.add(*_stages(trace, host_values), source="stage")
-    return found.summed(events, doubts)
+        found.add_ops(*_stage_ops(trace, host_values), source="stage")
+    return found.sum_ops(events, doubts)
 
 
 def pipeline_category(long_name: str) -> str:
@@ -217,7 +185,7 @@ class _Found:
         self._op: list[NDArray[np.int64]] = []
         self._count = 0
 
-    def add(
+    def add_ops(
         self,
         rows: NDArray[np.signedinteger],
         op: NDArray[np.signedinteger],
@@ -232,19 +200,30 @@ class _Found:
             self._ops.append(named.with_columns(source=pl.lit(source)))
             self._count += len(named)
 
-    def summed(
+    def sum_ops(
         self, events: pl.DataFrame, doubts: dict[str, Unavailable]
     ) -> InputOps | Unavailable:
         """Return the sums by op; of several names of one event the last one counts."""
         if not self._rows:
             # Copies alone say nothing about how the program gets its data.
-            return doubts.get("preprocessing", _NONE)
+            return doubts.get("preprocessing", WHY["no_input_ops"])
         rows, op = np.concatenate(self._rows), np.concatenate(self._op)
         order = np.argsort(rows, kind="stable")
         rows, op = rows[order], op[order]
         last = np.append(rows[1:] != rows[:-1], True)
         rows, op = rows[last], op[last]
-        ops, number = _united(pl.concat(self._ops), op)
+        # Drop ops without calls, unite those of one name and category, renumber.
+        used, code = np.unique(op, return_inverse=True)
+        listed = pl.concat(self._ops)[used]
+        key = ["name", "category"]
+        ops = listed.unique(key, keep="first", maintain_order=True)
+        numbered = listed.select(key).join(
+            ops.select(key).with_row_index("number"),
+            on=key,
+            how="left",
+            maintain_order="left",
+        )
+        number = handles(numbered, "number")[code]
         start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
@@ -254,7 +233,9 @@ class _Found:
         pairs = combined([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         if (ops["category"] == WAITING_FOR_WORKERS).any():
-            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], _IN_WORKERS) | doubts
+            doubts = (
+                dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
+            )
         doubts = _not_told_apart(ops) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
@@ -274,49 +255,34 @@ class _Found:
 def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
     """Return the kinds of work that these ops could hold without showing them."""
     if not ops["name"].str.starts_with(BEGINNING).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:3], _ONE_CALL)
+        return dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_one_call"])
     if not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:2], _NO_READER)
+        return dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"])
     return {}
 
 
-def _united(
-    ops: pl.DataFrame, op: NDArray[np.int64]
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
-    """Drop ops without calls, unite those of one name and category, renumber."""
-    used, code = np.unique(op, return_inverse=True)
-    rows = ops[used]
-    key = ["name", "category"]
-    united = rows.unique(key, keep="first", maintain_order=True)
-    number = rows.select(key).join(
-        united.select(key).with_row_index("number"),
-        on=key,
-        how="left",
-        maintain_order="left",
-    )
-    return united, handles(number, "number")[code]
-
-
-def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
+def _named_frame(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
     column = pl.lit(category) if isinstance(category, str) else category
     return names.alias("name").to_frame().with_columns(column.alias("category"))
 
 
-def _categories(long_names: pl.Series) -> pl.Series:
+def _name_categories(long_names: pl.Series) -> pl.Series:
     return pl.Series(
         [
-            pipeline_category(name) if name.startswith(BEGINNING) else _of_loader(name)
+            pipeline_category(name)
+            if name.startswith(BEGINNING)
+            else _loader_category(name)
             for name in long_names.to_list()
         ],
         dtype=pl.String,
     )
 
 
-def _of_loader(name: str) -> str:
+def _loader_category(name: str) -> str:
     return WAITING_FOR_WORKERS if _WAITS.search(name) else "preprocessing"
 
 
-def _listed(
+def _iterator_ops(
     iterators: pl.DataFrame,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
     names = iterators["long_name"].unique(maintain_order=True).alias("name")
@@ -329,11 +295,11 @@ def _listed(
     return (
         handles(iterators, "event"),
         op.astype(np.int64),
-        _named(names, _categories(names)),
+        _named_frame(names, _name_categories(names)),
     )
 
 
-def _by_name(
+def _ops_by_name(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -351,10 +317,10 @@ def _by_name(
     iterator = pl.Series(["preprocessing"] * len(names), dtype=pl.String)
     at = np.flatnonzero(dataset)
     if len(at):
-        iterator = iterator.scatter(at, _categories(names.gather(at)))
+        iterator = iterator.scatter(at, _name_categories(names.gather(at)))
     fetching = pl.Series(
         [
-            _of_loader(name) if known else "unclassified"
+            _loader_category(name) if known else "unclassified"
             for name, known in zip(names, library | loader, strict=True)
         ],
         dtype=pl.String,
@@ -368,10 +334,10 @@ def _by_name(
     ):
         if mask.any():
             rows = host_rows(tracks, types, mask)
-            yield source, rows, types[rows], _named(names, category)
+            yield source, rows, types[rows], _named_frame(names, category)
 
 
-def _stages(
+def _stage_ops(
     trace: TraceData, values: Mapping[str, StatRows]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
@@ -381,13 +347,17 @@ def _stages(
     known[known] = kind_owner[at[known]] == owner[known]
     owner, name, kind = owner[known], name[known], kind[at[known]]
     if not len(owner):
-        return owner, name.astype(np.int64), _named(pl.Series(dtype=pl.String), "")
+        return (
+            owner,
+            name.astype(np.int64),
+            _named_frame(pl.Series(dtype=pl.String), ""),
+        )
     pairs = combined([name, kind])
     first = pairs.first
     return (
         owner,
         pairs.code.astype(np.int64),
-        _named(
+        _named_frame(
             pl.Series([names[number] for number in name[first].tolist()]),
             pl.Series(
                 [

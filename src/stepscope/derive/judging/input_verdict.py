@@ -217,7 +217,7 @@ def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
         if isinstance(accounted, Unavailable):
             why = accounted
             continue
-        rows = present(profile.derived(host, windows)).measured_of(accounted.rows)
+        rows = present(profile.derived(host, windows)).rows_of_measured(accounted.rows)
         judged[host] = with_starved_time(profile, host, rows)
     return input_verdict(profile, judged) if judged else why
 

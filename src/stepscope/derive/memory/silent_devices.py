@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from stepscope.trace.model import TraceData
 
@@ -29,8 +29,6 @@ _MANY_TEXTS: Final = 100_000
 #: A device takes part in the program that takes this share of the memory blocks that
 #: the busiest one takes. Fewer are the bookkeeping of a framework.
 _TAKES_PART: Final = 0.25
-
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 
 
 class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
@@ -51,7 +49,7 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
         """Whether kernels of most of the used devices are missing."""
         return 2 * len(self.silent) > len(self.used)
 
-    def notes(self) -> Iterator[QualityNote]:
+    def quality_notes(self) -> Iterator[QualityNote]:
         """Yield what is doubtful then."""
         if not self.silent:
             return
@@ -80,10 +78,17 @@ def unrecorded_devices(
             be silent: many tools ask for doubts, and few for memory.
     """
     kind = codes(device_activity, "kind")
-    kernel = (kind == _KINDS.index("kernel")) | (kind == _KINDS.index("collective"))
+    kernel = (kind == ACTIVITY_CODES["kernel"]) | (kind == ACTIVITY_CODES["collective"])
     ran = np.bincount(handles(device_activity, "device")[kernel])
     working = set(np.flatnonzero(ran).tolist())
-    named_by_texts = _named(trace.strings, event_types)
+    # The devices whose memory a text may name; -1 where texts do not tell.
+    numbered = (event_types["name"] == _NUMBERED).any()
+    if numbered or len(trace.strings) > _MANY_TEXTS:
+        named_by_texts = {-1}
+    else:
+        named_by_texts = {
+            int(found[1]) for found in map(_ORDINAL_TEXT.match, trace.strings) if found
+        }
     # Some files keep the texts beside the events, where only the table finds them.
     if working and named_by_texts and named_by_texts <= working:
         return UnrecordedDevices(used=tuple(sorted(working)), silent=())
@@ -105,7 +110,7 @@ def unrecorded_devices(
         .agg(pl.col("count").sum())
     )
     if not len(taken):
-        return _NO_MEMORY
+        return WHY["memory_names_no_device"]
     least = _TAKES_PART * int(taken["count"].max() or 0)  # type: ignore[arg-type]
     used = set(taken.filter(pl.col("count") >= least)["device"].to_list())
     # Without any kernel at all, kernels were not recorded: another doubt's matter. A
@@ -115,18 +120,3 @@ def unrecorded_devices(
     return UnrecordedDevices(
         used=tuple(sorted(used)), silent=tuple(sorted(used - working))
     )
-
-
-def _named(strings: Sequence[str], event_types: pl.DataFrame) -> set[int]:
-    """Return the devices whose memory a text may name; -1 where texts do not tell."""
-    numbered = (event_types["name"] == _NUMBERED).any()
-    if numbered or len(strings) > _MANY_TEXTS:
-        return {-1}
-    return {int(found[1]) for found in map(_ORDINAL_TEXT.match, strings) if found}
-
-
-_NO_MEMORY: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="No memory that was taken names a device.",
-    remedy="Record with a framework that writes allocator events.",
-)

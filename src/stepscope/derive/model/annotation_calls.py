@@ -7,34 +7,154 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import codes, handles, ints, picked
 from stepscope.derive.host.values import int_values
-from stepscope.derive.intervals.nesting import nest_subset
-from stepscope.derive.model.lent_work import with_lent_work
-from stepscope.derive.model.places import chained
+from stepscope.derive.intervals.nesting import innermost_at, nest_subset
+from stepscope.derive.model.places import inherit_labels, label_inside, unite_places
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.steps.marker_events import STEP_RANGE
+from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import absent, is_true
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import TRACK_KINDS
+from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
+
+    from stepscope.derive.intervals.nesting import Nesting
+    from stepscope.derive.names.event_kinds import EventKinds
+
+    #: By moment: the innermost call of a range that a thread is in, -1 for none, and
+    #: whether no op and no call of a driver runs there.
+    _Waiting: TypeAlias = tuple[NDArray[np.int32], NDArray[np.bool_]]
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
-    from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.model.places import Places
-    from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.steps.chosen import Steps
 
+#: So much of what a thread launches during a range must fall into its silence.
+_SILENT_SHARE: Final = 0.99
+
+
+def charge_lent_launches(
+    of_event: NDArray[np.int32],
+    of_launch: NDArray[np.int32],
+    *,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+    launches: pl.DataFrame,
+) -> NDArray[np.int32]:
+    """Charge launches in no range to the one range that waits for their thread.
+
+    That is the innermost range of another thread at that moment, where no third thread
+    has one, and where nearly all that the launching thread launches during a call of
+    it falls into stretches in which no op and no call of a driver ran in the range. The
+    silence of a thread that never runs any says nothing.
+
+    Args:
+        of_event: By row of events, the innermost call of a range around it, else -1.
+        of_launch: The same by row of launches.
+        tracks: The table.
+        events: The table.
+        kinds: What kind of event each type is.
+        nesting: The event around each event.
+        launches: The table.
+    """
+    launching = handles(launches, "track")
+    lone = np.flatnonzero(of_launch < 0)
+    if not len(lone):
+        return of_launch
+    types, is_op = handles(events, "type"), kinds.is_op()
+    launches_some = np.zeros(len(tracks), np.bool_)
+    launches_some[launching] = True
+    ranges = zip(ints(tracks, "event_begin"), ints(tracks, "event_end"), strict=True)
+    holders = [
+        track
+        for track, (begin, end) in enumerate(ranges)
+        if (of_event[begin:end] >= 0).any()
+        and (launches_some[track] or is_op[types[begin:end]].any())
+    ]
+    charged = of_launch.copy()
+    for several in np.split(lone, np.flatnonzero(np.diff(launching[lone])) + 1):
+        own = launching[several[0]]
+        at_ps = ints(launches, "start_ps")[several]
+        waiting = [
+            _calls_of_holder(
+                holder,
+                at_ps,
+                of_event,
+                tracks=tracks,
+                events=events,
+                kinds=kinds,
+                nesting=nesting,
+            )
+            for holder in holders
+            if holder != own
+        ]
+        if waiting:
+            charged[several] = _keep_silent_calls(*_keep_only_holder(waiting))
+    return charged
+
+
+def _calls_of_holder(
+    holder: int,
+    at_ps: NDArray[np.int64],
+    of_event: NDArray[np.int32],
+    *,
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    kinds: EventKinds,
+    nesting: Nesting,
+) -> _Waiting:
+    """Return by moment the call that a thread is in, and whether it is silent."""
+    around = innermost_at(
+        at_ps,
+        ints(events, "start_ps"),
+        ints(events, "dur_ps"),
+        nesting.parent,
+        rows=(int(tracks["event_begin"][holder]), int(tracks["event_end"][holder])),
+    )
+    through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
+    type_ = by_row(handles(events, "type"), around, none=-1)
+    return by_row(of_event, around, none=-1), by_row(through, type_, none=False)
+
+
+def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
+    """Keep the moments at which only one of several threads is in a call."""
+    call, silent = waiting[0]
+    count = (call >= 0).astype(np.int32)
+    for its_call, its_silence in waiting[1:]:
+        inside = its_call >= 0
+        count += inside
+        call = np.where(inside, its_call, call)
+        silent = np.where(inside, its_silence, silent)
+    return np.where(count == 1, call, np.int32(-1)), silent
+
+
+def _keep_silent_calls(
+    call: NDArray[np.int32], silent: NDArray[np.bool_]
+) -> NDArray[np.int32]:
+    """Keep the calls that are silent at nearly all moments of one thread's launches."""
+    lent = np.flatnonzero(call >= 0)
+    count = np.bincount(call[lent])
+    quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
+    kept = by_row(quiet >= _SILENT_SHARE * count, call, none=False)
+    return np.where(kept, call, np.int32(-1))
+
+
+_THREAD: Final = TRACK_KINDS.categories.to_list().index("thread")
 #: Threads that a runtime made for itself: nothing of the program is named there.
 _POOL: Final = (
     r"^(?:tf_|tfrt|tsl|pjrt|py_xla|xla|XLA|Eigen|EventFD|switchto|grpc|Grpc|collective_"
@@ -101,7 +221,7 @@ class AnnotationCalls(Frozen, frozen=True):
     of_launch: NDArray[np.int32] | Unavailable
     of_activity: NDArray[np.int32] | Unavailable
 
-    def named(self, name: str) -> NDArray[np.bool_]:
+    def calls_named(self, name: str) -> NDArray[np.bool_]:
         """Return by call whether it has a name."""
         key = self.names.index(name) if name in self.names else -1
         found: NDArray[np.bool_] = self.places.key[self.places.node] == key
@@ -128,7 +248,7 @@ def annotation_calls(
 
     Definition: docs/tools/model_views.md#time-per-annotation.
     """
-    rows = _rows(tracks, events, event_types, event_kinds, event_nesting)
+    rows = _range_rows(tracks, events, event_types, event_kinds, event_nesting)
     if not isinstance(host_values, Unavailable):
         # Asynchronous ranges lie on the track of a thread without having run there;
         # calls of graph functions are named by the framework.
@@ -141,15 +261,15 @@ def annotation_calls(
     nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[rows])
     kept = event_kinds.has(EventFlag.LIBRARY_RANGE)
     types = handles(events, "type")[rows]
-    names, key_of_type = _names(event_types, types)
+    names, key_of_type = _names_of_types(event_types, types)
     library = np.ones(len(names), np.bool_)
     library[key_of_type[types[~kept[types]]]] = False
-    of_event = _labelled(rows, event_nesting, len(events))
+    of_event = label_inside(event_nesting.parent, rows, len(events))
     launched: NDArray[np.int32] | Unavailable
     if isinstance(launches, Unavailable):
         launched = launches
     else:
-        launched = with_lent_work(
+        launched = charge_lent_launches(
             of_event,
             by_row(of_event, handles(launches, "event")),
             tracks=tracks,
@@ -158,7 +278,7 @@ def annotation_calls(
             nesting=event_nesting,
             launches=launches,
         )
-    of_launch, of_activity = _launched(launched, device_activity, correlation)
+    of_launch, of_activity = _calls_of_launches(launched, device_activity, correlation)
     return AnnotationCalls(
         event=rows,
         parent=nested.parent,
@@ -166,8 +286,8 @@ def annotation_calls(
         dur_ps=dur_ps,
         self_ps=nested.self_ps,
         depth=nested.depth,
-        step=_steps_at(start_ps, steps),
-        places=chained(nested.parent, key_of_type[types]),
+        step=_steps_of_calls(start_ps, steps),
+        places=unite_places(nested.parent, key_of_type[types]),
         names=names,
         library=library,
         of_event=of_event,
@@ -176,16 +296,18 @@ def annotation_calls(
     )
 
 
-def added_up(own: NDArray[np.int64], found: AnnotationCalls) -> NDArray[np.int64]:
+def add_inner_calls(
+    own: NDArray[np.int64], calls: AnnotationCalls
+) -> NDArray[np.int64]:
     """Return values by call with those of the calls inside it."""
     total = own.copy()
-    for depth in range(int(found.depth.max(initial=0)), 0, -1):
-        inner = np.flatnonzero(found.depth == depth)
-        np.add.at(total, found.parent[inner], total[inner])
+    for depth in range(int(calls.depth.max(initial=0)), 0, -1):
+        inner = np.flatnonzero(calls.depth == depth)
+        np.add.at(total, calls.parent[inner], total[inner])
     return total
 
 
-def _rows(
+def _range_rows(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -204,7 +326,8 @@ def _rows(
     rows = picked(types, may_be).astype(np.int32)
     if not len(rows):
         return rows
-    thread = _threads(tracks)
+    thread: NDArray[np.bool_] = codes(tracks, "kind") == _THREAD
+    thread &= absent(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = by_row(handles(events, "track"), rows)
     # The producer names ranges only of types that may be some.
@@ -219,21 +342,12 @@ def _rows(
         for one in np.unique(track[guessed]).tolist():
             begin, end = tracks["event_begin"][one], tracks["event_end"][one]
             inside[begin:end] = by_row(label, types[begin:end])
-            answer = inherit(nesting.parent, inside, begin, end)
-            if answer < 0:
-                raise ValueError(f"the kernel refused its arrays ({answer})")
+            inherit_labels(nesting.parent, inside, begin, end)
         found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
 
 
-def _threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
-    thread = TRACK_KINDS.categories.to_list().index("thread")
-    on_host: NDArray[np.bool_] = absent(tracks["device"])
-    found: NDArray[np.bool_] = on_host & (codes(tracks, "kind") == thread)
-    return found
-
-
-def _names(
+def _names_of_types(
     event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Return the names of some types, and by type the row of its name, -1 for none."""
@@ -252,25 +366,15 @@ def _names(
     return tuple(distinct.to_list()), of_type
 
 
-def _labelled(
-    rows: NDArray[np.int32], nesting: Nesting, count: int
-) -> NDArray[np.int32]:
-    label = np.full(count, -1, np.int32)
-    label[rows] = np.arange(len(rows), dtype=np.int32)
-    answer = inherit(nesting.parent, label, int(rows[0]), count)
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    return label
-
-
-def _launched(
+def _calls_of_launches(
     of_launch: NDArray[np.int32] | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> tuple[NDArray[np.int32] | Unavailable, NDArray[np.int32] | Unavailable]:
     """Return the call of each launch call, and that of each activity's launch."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
-        why = _why_no_launches(device_activity, of_launch, correlation)
+        inputs = (device_activity, of_launch, correlation)
+        why = next(one for one in inputs if isinstance(one, Unavailable))
         return why, why
     of_activity = by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
@@ -284,11 +388,7 @@ def _launched(
     return why, why
 
 
-def _why_no_launches(*inputs: object) -> Unavailable:
-    return next((one for one in inputs if isinstance(one, Unavailable)), _NO_LAUNCHES)
-
-
-def _steps_at(
+def _steps_of_calls(
     start_ps: NDArray[np.int64], steps: Steps | Unavailable
 ) -> NDArray[np.int32]:
     """Return by call the last step that began before it; none after the last one's end.

@@ -1,4 +1,4 @@
-"""Costs of a program by op and place, from which the views of a model are made.
+"""Costs of a program by op and place, from which the trees of a model are grown.
 
 A charge is what all executions of one op at one place cost together. Every execution
 on the host and every activity of a device is in exactly one charge, so in whatever tree
@@ -18,6 +18,7 @@ from stepscope.derive.columns.dense_codes import combined, distinct_runs, totals
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ VARIABLE: Final = "Variable"
 #: Rows of a table: all of them without a copy, or some.
 Rows = slice | np.ndarray
 _KEY: Final = ("name", "type", "source", "place")
-_DOUBTFUL: Final = ("host_ps", "device_ps", "flops", "parameters")
-_DEVICE: Final = 1
+_NULLABLE_SUMS: Final = ("host_ps", "device_ps", "flops", "parameters")
 _ALLOCATE: Final = ALLOCATIONS.categories("kind").categories.to_list().index("allocate")
 
 
@@ -90,63 +90,40 @@ class DeviceWork(Frozen, frozen=True):
 
 
 def host_charges(
-    found: HostOpEvents,
+    host: HostOpEvents,
     costs: ExecutionCosts,
     *,
     place: NDArray[np.int32],
     chosen: NDArray[np.bool_],
     reads: VariableReads | None,
 ) -> pl.DataFrame:
-    """Charge executions on the host.
-
-    Args:
-        found: The executions.
-        costs: What each of them computed.
-        place: By execution.
-        chosen: By execution: whether it counts.
-        reads: Variables that they read, where that is known.
+    """Charge executions on the host; `place` and `chosen` (it counts) are by execution.
 
     Returns:
         Columns `CHARGES` without `device_ps` and `allocated_bytes`.
     """
     rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
-    op, where = found.op[rows], place[rows]
+    op, where, flops = host.op[rows], place[rows], costs.flops[rows]
     distinct = combined([op, where])
     count = distinct.count
-    flops = costs.flops[rows]
-    own = totals_by(distinct.code, found.self_ps[rows], count=count)
+    spent = totals_by(distinct.code, host.self_ps[rows], count=count)
     work = totals_by(distinct.code, flops, count=count, where=flops >= 0)
-    ops = found.ops[op[distinct.first]]
-    named = ops.select("name", "type", source=_source())
-    return named.with_columns(
+    elements = readers = np.zeros(count, np.int64)
+    if reads is not None:
+        # A variable counts where it is read first, so that it counts once.
+        unit = reads.unit[rows]
+        some = np.flatnonzero(unit >= 0)
+        units, first = np.unique(unit[some], return_index=True)
+        read = totals_by(distinct.code[some[first]], reads.elements[units], count=count)
+        elements, readers = read.total, read.count
+    return _named_ops(host.ops, op[distinct.first]).with_columns(
         pl.Series("place", where[distinct.first]),
-        pl.Series("occurrences", own.count),
-        pl.Series("host_ps", own.total),
-        _known_only("flops", work.total, work.count),
+        pl.Series("occurrences", spent.count),
+        pl.Series("host_ps", spent.total),
+        nullable("flops", work.total, work.count > 0),
         pl.Series("known", work.count),
-        _parameters(reads, rows, distinct.code, count),
+        nullable("parameters", elements, readers > 0),
     )
-
-
-def _parameters(
-    reads: VariableReads | None,
-    rows: Rows,
-    code: NDArray[np.int32],
-    count: int,
-) -> pl.Series:
-    """Return elements of variables by code; null for a code that reads none.
-
-    A variable counts where it is read first, so that it counts once.
-    """
-    nothing = np.zeros(count, np.int64)
-    if reads is None:
-        return _known_only("parameters", nothing, nothing)
-    unit = reads.unit[rows]
-    some = np.flatnonzero(unit >= 0)
-    unit = unit[some]
-    _, first = np.unique(unit, return_index=True)
-    found = totals_by(code[some][first], reads.elements[unit[first]], count=count)
-    return _known_only("parameters", found.total, found.count)
 
 
 def device_charges(
@@ -171,31 +148,29 @@ def device_charges(
     charge = combined([by_row(group, op), where])
     spent = totals_by(charge.code, work.dur_ps[rows], count=charge.count).total
     by_device = combined([charge.code, device])
-    runs = _executions(work, rows, by_device)
+    runs = _count_executions(work, rows, by_device)
     occurrences = np.bincount(
         charge.code[by_device.first], weights=runs, minlength=charge.count
     ).astype(np.int64)
-    flops = totals_by(np.empty(0, np.int32), np.empty(0, np.int64), count=charge.count)
-    known = np.zeros(charge.count, np.int64)
-    if (work.flops_of_op >= 0).any():
-        # Each instruction of an op has costs of its own.
-        instruction = combined([charge.code, device, op])
-        if instruction.count == by_device.count:
-            runs = runs[by_device.code[instruction.first]]
-        else:
-            runs = _executions(work, rows, instruction)
-        per_run = work.flops_of_op[op[instruction.first]]
-        of_charge = charge.code[instruction.first]
-        some = per_run >= 0
-        flops = totals_by(of_charge, per_run * runs, count=charge.count, where=some)
-        known = _known_runs(of_charge, some, occurrences)
-    named = ops.ops[op[charge.first]].select("name", "type", source=_source())
-    return named.with_columns(
+    # Each instruction of an op has costs of its own.
+    instruction = combined([charge.code, device, op])
+    if instruction.count == by_device.count:
+        runs = runs[by_device.code[instruction.first]]
+    else:
+        runs = _count_executions(work, rows, instruction)
+    per_run = work.flops_of_op[op[instruction.first]]
+    charges = charge.code[instruction.first]
+    known = per_run >= 0
+    flops = totals_by(charges, per_run * runs, count=charge.count, where=known)
+    # Executions count as known whose instructions all have known costs.
+    complete = np.ones(charge.count, np.bool_)
+    complete[charges[~known]] = False
+    return _named_ops(ops.ops, op[charge.first]).with_columns(
         pl.Series("place", where[charge.first]),
         pl.Series("occurrences", occurrences),
         pl.Series("device_ps", spent),
-        _known_only("flops", flops.total, flops.count),
-        pl.Series("known", known),
+        nullable("flops", flops.total, flops.count > 0),
+        pl.Series("known", np.where(complete, occurrences, 0)),
     )
 
 
@@ -204,24 +179,14 @@ def allocation_charges(
 ) -> pl.DataFrame:
     """Charge allocated bytes to the ops that asked for them.
 
-    Args:
-        allocations: The table of that name.
-        place: By row of allocations.
-        chosen: By row of allocations: whether it counts.
-
     Returns:
         `name`, `place`, `allocated_bytes`, without allocations that no op asked for.
     """
     taken = (codes(allocations, "kind") == _ALLOCATE) & chosen
-    asked = (
-        allocations.select("op", "allocated_bytes", place=pl.Series(place))
-        .filter(
-            pl.Series(taken),
-            pl.col("op").is_not_null(),
-            pl.col("allocated_bytes").is_not_null(),
-        )
-        .group_by("op", "place", maintain_order=True)
-        .agg(pl.col("allocated_bytes").sum())
+    asked = allocations.select("op", "allocated_bytes", place=pl.Series(place)).filter(
+        pl.Series(taken),
+        pl.col("op").is_not_null(),
+        pl.col("allocated_bytes").is_not_null(),
     )
     texts = asked["op"].unique(maintain_order=True)
     read = read_annotations(texts.to_list())
@@ -249,32 +214,23 @@ def parameter_charges(
     some = parameters
     if trainable_only:
         some = parameters.filter(pl.col("trainable").fill_null(value=True))
-    columns = some.select("name", "scope", "shape")
-    rows = pl.DataFrame(
-        # Over the variables of a model, not over what ran.
-        [
-            (_path(name, scope), None if sizes is None else math.prod(sizes))
-            for name, scope, sizes in columns.iter_rows()
-        ],
-        schema={"name": pl.String, "parameters": pl.Int64},
-        orient="row",
-    ).with_columns(
-        place=pl.lit(-1),
-        type=pl.lit(VARIABLE),
-        occurrences=pl.lit(0),
-        known=pl.lit(0),
+    rows = []
+    for name, scope, sizes in some.select("name", "scope", "shape").iter_rows():
+        divider = name[len(scope) : len(scope) + 1]
+        inside = scope and divider and name.startswith(scope)
+        path = name.replace(divider, "/") if inside else name
+        rows.append((path, None if sizes is None else math.prod(sizes)))
+    return (
+        pl.DataFrame(rows, {"name": pl.String, "parameters": pl.Int64}, orient="row")
+        .select(
+            *("name", "parameters"),
+            type=pl.lit(VARIABLE),
+            place=pl.lit(-1),
+            occurrences=pl.lit(0),
+            known=pl.lit(0),
+        )
+        .pipe(_with_all_columns)
     )
-    return rows.select(
-        (pl.col(name) if name in rows.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in CHARGES.items()
-    )
-
-
-def _path(name: str, scope: str) -> str:
-    divider = name[len(scope) : len(scope) + 1]
-    if not scope or not divider or not name.startswith(scope):
-        return name
-    return name.replace(divider, "/")
 
 
 def merged_charges(
@@ -285,93 +241,72 @@ def merged_charges(
     """Return one row per op and place, columns `CHARGES`.
 
     Executions that both sides show are counted once: the greater count is taken, and
-    their operations count once.
+    their operations count once: the device's, which are those of what ran, where it
+    has some. Executions of an op on the device that no launch call ties to the host
+    are taken for the host's executions where the host has the op.
     """
     sides = [
-        _completed(side).with_columns(pl.lit(number).alias("side"))
-        for number, side in enumerate((host, device))
+        _with_all_columns(side).with_columns(on_device=pl.lit(on_device))
+        for on_device, side in ((False, host), (True, device))
         if side is not None
     ]
     if not sides:
         return pl.DataFrame(schema=CHARGES)
-    # Types and sources that one side lacks are taken from the other, by name.
-    whole = pl.concat(sides).with_columns(
-        pl.col("type").drop_nulls().last().over("name", "place"),
-        pl.col("source").drop_nulls().last().over("name", "place"),
+    on_device, place = pl.col("on_device"), ("name", "place")
+    device_knows = (on_device & pl.col("flops").is_not_null()).any().over("name")
+    counts = on_device | ~device_knows
+    repeated = (
+        on_device & (~on_device).any().over("name") & ~(~on_device).any().over(place)
     )
-    by_side = whole.group_by(*_KEY, "side", maintain_order=True).agg(
-        *(pl.col(name).sum() for name in ("occurrences", "known")),
-        *(_sum_of_known(name) for name in _DOUBTFUL),
-    )
+    sums = [_sum_of_known(name) for name in _NULLABLE_SUMS]
     merged = (
-        _once(by_side)
+        # Types and sources that one side lacks are taken from the other, by name.
+        pl.concat(sides)
+        .with_columns(pl.col("type", "source").drop_nulls().last().over(place))
+        .group_by(*_KEY, "on_device", maintain_order=True)
+        .agg(pl.col("occurrences", "known").sum(), *sums)
+        .with_columns(
+            flops=pl.when(counts).then("flops"),
+            share=pl.when(counts).then("known").otherwise(0) / pl.col("occurrences"),
+            occurrences=pl.when(repeated).then(0).otherwise("occurrences"),
+        )
         .group_by(_KEY, maintain_order=True)
-        .agg(
-            pl.col("occurrences").max(),
-            *(_sum_of_known(name) for name in _DOUBTFUL),
-            (pl.col("known") / pl.col("runs")).max().alias("share"),
+        .agg(pl.col("occurrences", "share").max(), *sums)
+        .with_columns(
+            known=(pl.col("share").fill_nan(0) * pl.col("occurrences")).round()
         )
     )
-    merged = merged.with_columns(
-        known=(pl.col("share").fill_nan(0) * pl.col("occurrences")).round()
-    )
-    merged = _with_allocations(merged, allocated)
-    return merged.select(pl.col(name).cast(dtype) for name, dtype in CHARGES.items())
+    if allocated is not None:
+        merged = _add_allocations(merged, allocated)
+    return _with_all_columns(merged)
 
 
-def _once(by_side: pl.DataFrame) -> pl.DataFrame:
-    """Count the costs and executions of an op that both sides show on one side only.
+def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
+    """Add `allocated_bytes` by op and place, else by op alone.
 
-    The device's costs are those of what ran, so the host's are used only where the
-    device has none. Executions of an op on the device that no launch call ties to the
-    host are taken for the host's executions where the host has the op.
+    Rows of one op and place, and of one op, share what was allocated: the first of
+    them holds it.
     """
-    on_device = pl.col("side") == _DEVICE
-    told = (on_device & pl.col("flops").is_not_null()).any().over("name")
-    stands_in = ~told | on_device
-    on_host = (~on_device).any().over("name")
-    here = (~on_device).any().over("name", "place")
-    repeated = on_device & on_host & ~here
-    return by_side.with_columns(
-        runs=pl.col("occurrences"),
-        flops=pl.when(stands_in).then("flops"),
-        known=pl.when(stands_in).then("known").otherwise(0),
-    ).with_columns(
-        occurrences=pl.when(repeated).then(0).otherwise("occurrences"),
-    )
-
-
-def _with_allocations(
-    merged: pl.DataFrame, allocated: pl.DataFrame | None
-) -> pl.DataFrame:
-    """Add `allocated_bytes` by op and place, else by op alone."""
-    if allocated is None:
-        return merged.with_columns(pl.lit(None, pl.Int64).alias("allocated_bytes"))
-    here = merged.select("name", "place").unique()
-    placed = allocated.join(here, on=["name", "place"], how="semi")
-    others = (
-        allocated.join(here, on=["name", "place"], how="anti")
+    key = ["name", "place"]
+    known = merged.select(key).unique()
+    elsewhere = (
+        allocated.join(known, on=key, how="anti")
         .group_by("name", maintain_order=True)
         .agg(pl.col("allocated_bytes").sum().alias("elsewhere"))
     )
-    # Rows of one op and place, and of one op, share what was allocated: the first of
-    # them holds it.
-    first = pl.int_range(pl.len()).over("name", "place") == 0
-    first_of_op = pl.int_range(pl.len()).over("name") == 0
-    joined = merged.join(
-        placed, on=["name", "place"], how="left", maintain_order="left"
-    ).join(others, on="name", how="left", maintain_order="left")
-    parts = joined.select(
-        pl.when(first).then("allocated_bytes"), pl.when(first_of_op).then("elsewhere")
-    )
-    total = pl.sum_horizontal("allocated_bytes", "elsewhere")
-    some = pl.any_horizontal(pl.all().is_not_null())
-    return joined.with_columns(
-        parts.select(pl.when(some).then(total).alias("allocated_bytes")).to_series()
+    parts = [
+        pl.when(pl.int_range(pl.len()).over(columns) == 0).then(name)
+        for name, columns in (("allocated_bytes", key), ("elsewhere", ["name"]))
+    ]
+    some = pl.any_horizontal(part.is_not_null() for part in parts)
+    return (
+        merged.join(allocated, on=key, how="left", maintain_order="left")
+        .join(elsewhere, on="name", how="left", maintain_order="left")
+        .with_columns(allocated_bytes=pl.when(some).then(pl.sum_horizontal(parts)))
     )
 
 
-def _executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
+def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
     """Count executions by code: distinct ones, and the others by commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
@@ -379,45 +314,17 @@ def _executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
     ).count
     others = np.flatnonzero(execution < 0)
     if len(others):
-        of_code, often = _pairs(by.code[others], work.kernel[rows][others])
+        code = by.code[others]
+        kernels = combined([code, work.kernel[rows][others]])
         most = np.zeros(by.count, np.int64)
-        np.maximum.at(most, of_code, often)
+        np.maximum.at(most, code[kernels.first], np.bincount(kernels.code))
         runs += most
     return runs
 
 
-def _pairs(
-    code: NDArray[np.int32], value: NDArray[np.signedinteger]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the code of each distinct pair with a value, and how often it occurs.
-
-    Sorting bare keys is several times faster than numbering the rows would be.
-    """
-    if not len(code):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    least = int(value.min())
-    width = np.int64(int(value.max()) - least + 1)
-    key = np.sort(code * width + (value.astype(np.int64) - least))
-    first = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
-    return key[first] // width, np.diff(first, append=len(key))
-
-
-def _known_runs(
-    charge: NDArray[np.int32], known: NDArray[np.bool_], runs: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Count executions whose instructions all have known costs."""
-    complete = np.ones(len(runs), np.bool_)
-    complete[charge[~known]] = False
-    return np.where(complete, runs, 0)
-
-
-def _known_only(
-    name: str, values: NDArray[np.int64], count: NDArray[np.int64]
-) -> pl.Series:
-    present = pl.Series(count > 0)
-    return pl.select(
-        pl.when(present).then(pl.Series(values)).otherwise(None).alias(name)
-    ).to_series()
+def _named_ops(ops: pl.DataFrame, rows: NDArray[np.int32]) -> pl.DataFrame:
+    line = pl.format("{}:{}", "source_file", "source_line")
+    return ops[rows].select("name", "type", source=pl.coalesce(line, "source_file"))
 
 
 def _sum_of_known(name: str) -> pl.Expr:
@@ -425,15 +332,8 @@ def _sum_of_known(name: str) -> pl.Expr:
     return pl.when(column.is_not_null().any()).then(column.sum()).alias(name)
 
 
-def _source() -> pl.Expr:
-    return pl.coalesce(pl.format("{}:{}", "source_file", "source_line"), "source_file")
-
-
-def _completed(side: pl.DataFrame) -> pl.DataFrame:
-    return side.select(
-        pl.col(name).cast(dtype)
-        if name in side.columns
-        else pl.lit(None, dtype).alias(name)
+def _with_all_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(
+        (pl.col(name) if name in rows.columns else pl.lit(None)).cast(dtype).alias(name)
         for name, dtype in CHARGES.items()
-        if name != "allocated_bytes"
     )

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.model.program_places import LIBRARY
+from stepscope.derive.model.places import LIBRARY, inherit_labels
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.by_row import by_row
@@ -135,32 +134,40 @@ def source_lines(
         and isinstance(activity_ops, Unavailable)
     ):
         return function_lines
-    lines = _Lines()
-    functions = _functions(function_lines, event_types, lines)
-    ops = _host_ops(host_op_events, events, lines)
+    lines = _LineNumbers()
+    functions = _runs_of_functions(function_lines, event_types, lines)
     nothing, unnamed = np.empty(0, np.int32), pl.Series([], dtype=pl.String)
-    device_ps = np.empty(0, np.int64)
-    device_line = device_function = device_op = nothing
-    host_op, host_names = nothing, unnamed
+    ops, host_op, host_names = _runs_without_lines(), nothing, unnamed
     if not isinstance(host_op_events, Unavailable):
         host_op, host_names = host_op_events.op, host_op_events.ops["name"]
+        ops = _number_runs(
+            by_row(handles(events, "track"), host_op_events.event),
+            host_op_events.start_ps,
+            host_op_events.start_ps + host_op_events.dur_ps,
+            host_op_events,
+            by_row(lines.lines_of_ops(host_op_events.ops), host_op),
+        )
+    device_ps = np.empty(0, np.int64)
+    device_line = device_function = device_op = nothing
     device_names = unnamed
+    calls = None
+    if not isinstance(correlation, Unavailable) and not isinstance(
+        launches, Unavailable
+    ):
+        calls = by_row(
+            handles(launches, "event"), correlation.launch_of_activity, none=-1
+        )
     if not isinstance(device_activity, Unavailable) and not isinstance(
         activity_ops, Unavailable
     ):
         device_ps = ints(device_activity, "dur_ps")
-        device_line = by_row(lines.of_ops(activity_ops.ops), activity_ops.op)
+        device_line = by_row(lines.lines_of_ops(activity_ops.ops), activity_ops.op)
         device_op, device_names = activity_ops.op, activity_ops.ops["name"]
         device_function = np.full(len(device_ps), _NONE)
-        if not isinstance(correlation, Unavailable) and not isinstance(
-            launches, Unavailable
-        ):
-            calls = by_row(
-                handles(launches, "event"), correlation.launch_of_activity, none=-1
-            )
-            device_function = _innermost(functions, events, calls)
+        if calls is not None:
+            device_function = _innermost_functions(functions, events, calls)
     return SourceLines(
-        lines=lines.table(),
+        lines=lines.to_frame(),
         functions=functions,
         ops=ops,
         host_op=host_op,
@@ -170,8 +177,7 @@ def source_lines(
         device_names=device_names,
         device_line=device_line,
         device_function=device_function,
-        launches_known=not isinstance(correlation, Unavailable)
-        and not isinstance(launches, Unavailable),
+        launches_known=calls is not None,
     )
 
 
@@ -198,13 +204,19 @@ def line_times(
     times = np.zeros((count + 1, len(_TIMES)), np.int64)
     host, total_host, device, total_device = times.T
     functions, ops = found.functions, found.ops
-    of_functions, of_ops = _own_times(functions, within), _own_times(ops, within)
+    of_functions, of_ops = (_self_times(runs, within) for runs in (functions, ops))
+
+    def union(runs: Runs, rows: slice | NDArray[np.int64]) -> Spans:
+        start = runs.start_ps[rows]
+        spans = Spans.from_events(start, runs.end_ps[rows] - start)
+        return spans if within is None else spans & within
+
     for track in np.intersect1d(functions.track, ops.track).tolist():
-        mine, other = _on(functions, track), _on(ops, track)
+        mine, other = _runs_on_track(functions, track), _runs_on_track(ops, track)
         named = other.start + np.flatnonzero(ops.line[other] >= 0)
         # The op's line is exact: its time is not the function's around it.
-        of_functions[mine] -= _own(functions, mine, _union(ops, named, within))
-        left = _own(ops, other, _union(functions, mine, within))
+        of_functions[mine] -= _self_times_in(functions, mine, union(ops, named))
+        left = _self_times_in(ops, other, union(functions, mine))
         of_ops[other] -= np.where(ops.line[other] < 0, left, 0)
     for runs, own in ((functions, of_functions), (ops, of_ops)):
         np.add.at(host, runs.line, own)
@@ -220,7 +232,7 @@ def line_times(
     np.add.at(device, at, spent)
     exact = np.flatnonzero(found.device_line >= 0)
     np.add.at(total_device, found.device_line[exact], spent[exact])
-    launched = _launched(functions, found.device_function, spent)
+    launched = _launched_device_ps(functions, found.device_function, spent)
     outer = np.flatnonzero(functions.outermost)
     np.add.at(total_device, functions.line[outer], launched[outer])
     # What no line names has no callees to tell apart.
@@ -238,106 +250,90 @@ def line_times(
     return rows.with_columns(pl.when(of_line).then(name) for name in _TIMES[2:])
 
 
-class _Lines:
+class _LineNumbers:
     """Distinct lines, numbered as they come."""
 
     def __init__(self) -> None:
         self._number: dict[tuple[str, int, str | None, bool], int] = {}
         self._more: list[tuple[bool | None, str | None]] = []
 
-    def number(
+    def number_line(
         self,
         place: tuple[str, int, str | None, bool],
         *,
         library: bool | None = None,
         event: str | None = None,
     ) -> int:
-        found = self._number.setdefault(place, len(self._more))
-        if found == len(self._more):
+        number = self._number.setdefault(place, len(self._more))
+        if number == len(self._more):
             self._more.append((library, event))
-        return found
+        return number
 
-    def of_ops(self, ops: pl.DataFrame) -> NDArray[np.int32]:
+    def lines_of_ops(self, ops: pl.DataFrame) -> NDArray[np.int32]:
         """Return by row of some ops the line of each, -1 for none."""
-        places = ops.select("source_file", "source_line").rows()
+        places = ops.select("source_file", "source_line").iter_rows()
         return np.array(
             [
-                _NONE
-                if not file or line is None
-                else self.number((file, line, None, True))
+                self.number_line((file, line, None, True))
+                if file and line is not None
+                else _NONE
                 for file, line in places
             ],
             np.int32,
         )
 
-    def table(self) -> pl.DataFrame:
-        rows = [
-            (*place, *more)
-            for place, more in zip(self._number, self._more, strict=True)
-        ]
-        return pl.DataFrame(rows, schema=LINES, orient="row")
+    def to_frame(self) -> pl.DataFrame:
+        rows = zip(self._number, self._more, strict=True)
+        return pl.DataFrame(
+            [(*place, *more) for place, more in rows], schema=LINES, orient="row"
+        )
 
 
-def _functions(
-    found: FunctionLines | Unavailable, event_types: pl.DataFrame, lines: _Lines
+def _runs_of_functions(
+    functions: FunctionLines | Unavailable,
+    event_types: pl.DataFrame,
+    lines: _LineNumbers,
 ) -> Runs:
     """Return the runs of functions; what has no file counts with what called it."""
-    if isinstance(found, Unavailable):
-        return _no_runs()
+    if isinstance(functions, Unavailable):
+        return _runs_without_lines()
     events = event_types["name"].to_list()
-    distinct = combined([found.type, found.line])
-    of_code = np.full(distinct.count, _NONE)
+    distinct = combined([functions.type, functions.line])
+    line_of_code = np.full(distinct.count, _NONE)
     for code, row in enumerate(distinct.first.tolist()):
-        name = found.names[int(found.type[row])]
-        exact = bool(found.line[row] >= 0)
-        line = int(found.line[row]) if exact else name.line
+        name = functions.names[int(functions.type[row])]
+        exact = bool(functions.line[row] >= 0)
+        line = int(functions.line[row]) if exact else name.line
         if name.file is not None and line is not None:
-            of_code[code] = lines.number(
+            # Paths of libraries are known without their beginnings, too.
+            installed = _FRAMEWORK.search(f"{name.file}:") is not None
+            line_of_code[code] = lines.number_line(
                 (name.file, line, name.function, exact),
-                library=_is_library(name.file) or name.library,
-                event=events[found.type[row]],
+                library=installed or name.library,
+                event=events[functions.type[row]],
             )
-    start_ps, end_ps = found.start_ps, found.end_ps
-    nested = nest_subset(start_ps, end_ps - start_ps, track=found.track)
-    return _runs(found.track, start_ps, end_ps, nested, of_code[distinct.code])
+    track, start_ps, end_ps = functions.track, functions.start_ps, functions.end_ps
+    nested = nest_subset(start_ps, end_ps - start_ps, track=track)
+    return _number_runs(track, start_ps, end_ps, nested, line_of_code[distinct.code])
 
 
-def _is_library(file: str) -> bool:
-    """Return whether a path of which the beginning was left out is a library's."""
-    return _FRAMEWORK.search(f"{file}:") is not None
-
-
-def _host_ops(
-    found: HostOpEvents | Unavailable, events: pl.DataFrame, lines: _Lines
-) -> Runs:
-    if isinstance(found, Unavailable):
-        return _no_runs()
-    track = by_row(handles(events, "track"), found.event)
-    own = by_row(lines.of_ops(found.ops), found.op)
-    ends = found.start_ps + found.dur_ps
-    return _runs(track, found.start_ps, ends, found, own)
-
-
-def _no_runs() -> Runs:
+def _runs_without_lines() -> Runs:
     nothing = np.empty(0, np.int64)
-    none = nothing.astype(np.int32)
-    nested = nest_subset(nothing, nothing, track=none)
-    return _runs(none, nothing, nothing, nested, none)
+    track = line = nothing.astype(np.int32)
+    nested = nest_subset(nothing, nothing, track=track)
+    return _number_runs(track, nothing, nothing, nested, line)
 
 
-def _runs(
+def _number_runs(
     track: NDArray[np.int32],
     start_ps: NDArray[np.int64],
     end_ps: NDArray[np.int64],
     nested: Nesting | HostOpEvents,
-    own: NDArray[np.int32],
+    own_line: NDArray[np.int32],
 ) -> Runs:
-    """Arrange runs that come by thread, then start; `own` are the lines they name."""
-    line = own.astype(np.int32)
-    answer = inherit(nested.parent, line, 0, len(line))
-    if answer < 0:
-        raise ValueError(f"the kernel refused its arrays ({answer})")
-    named = own >= 0
+    """Arrange runs that come by thread, then start, with the lines that they name."""
+    line = inherit_labels(nested.parent, own_line.astype(np.int32))
+    named = own_line >= 0
     outermost = named.copy()
     some = np.flatnonzero(line >= 0)
     if len(some):
@@ -354,7 +350,7 @@ def _runs(
     )
 
 
-def _innermost(
+def _innermost_functions(
     functions: Runs, events: pl.DataFrame, calls: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     """Return the innermost run of a function around the begin of some events."""
@@ -365,7 +361,7 @@ def _innermost(
     track = handles(events, "track")[calls[some]]
     time = ints(events, "start_ps")[calls[some]]
     for one in np.intersect1d(functions.track, track).tolist():
-        rows = _on(functions, one)
+        rows = _runs_on_track(functions, one)
         here = np.flatnonzero(track == one)
         last = np.searchsorted(functions.start_ps[rows], time[here], side="right")
         found[some[here]] = np.where(last > 0, rows.start + last - 1, _NONE)
@@ -378,32 +374,21 @@ def _innermost(
     return found
 
 
-def _on(runs: Runs, track: int) -> slice:
+def _runs_on_track(runs: Runs, track: int) -> slice:
     first, last = np.searchsorted(runs.track, (track, track + 1))
     return slice(int(first), int(last))
 
 
-def _union(runs: Runs, rows: slice | NDArray[np.int64], within: Spans | None) -> Spans:
-    start = runs.start_ps[rows]
-    union = Spans.from_events(start, runs.end_ps[rows] - start)
-    return union if within is None else union & within
+def _self_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
+    times = runs.self_ps.copy()
+    if within is not None:
+        for track in np.unique(runs.track).tolist():
+            rows = _runs_on_track(runs, track)
+            times[rows] = _self_times_in(runs, rows, within)
+    return times
 
 
-def _own_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
-    if within is None:
-        return runs.self_ps.copy()
-    return np.concatenate(
-        [
-            np.empty(0, np.int64),
-            *(
-                _own(runs, _on(runs, track), within)
-                for track in np.unique(runs.track).tolist()
-            ),
-        ]
-    )
-
-
-def _own(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
+def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
     """Return the part of each self time of a thread that lies in a set."""
     start, end = runs.start_ps[rows], runs.end_ps[rows]
     parent, depth = runs.parent[rows] - rows.start, runs.depth[rows]
@@ -420,7 +405,7 @@ def _own(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
     return found
 
 
-def _launched(
+def _launched_device_ps(
     functions: Runs, around: NDArray[np.int32], spent: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return by run of a function the device time launched in it and its callees."""
@@ -437,14 +422,22 @@ def _launched(
 
 
 def _main_ops(
-    found: SourceLines, of_ops: NDArray[np.int64], spent: NDArray[np.int64]
+    source: SourceLines, host_ps: NDArray[np.int64], device_ps: NDArray[np.int64]
 ) -> pl.Series:
     """Return by line, and for none, the op with most time among those that name it."""
-    named = np.where(found.ops.named, found.ops.line, _NONE)
-    sides = [
-        _by_op(named, found.host_op, found.host_names, of_ops),
-        _by_op(found.device_line, found.device_op, found.device_names, spent),
-    ]
+    named = np.where(source.ops.named, source.ops.line, _NONE)
+    sides = []
+    for line, op, names, spent in (
+        (named, source.host_op, source.host_names, host_ps),
+        (source.device_line, source.device_op, source.device_names, device_ps),
+    ):
+        summed = (
+            pl.DataFrame({"line": line, "op": op, "spent": spent})
+            .filter(pl.col("line") >= 0)
+            .group_by("line", "op")
+            .agg(pl.col("spent").sum())
+        )
+        sides.append(summed.with_columns(names.gather(summed["op"]).alias("op")))
     most = (
         pl.concat(sides)
         .group_by("line", "op")
@@ -452,20 +445,5 @@ def _main_ops(
         .sort("spent", "op", descending=[True, False])
         .unique("line", keep="first", maintain_order=True)
     )
-    every = pl.DataFrame({"line": np.arange(len(found.lines) + 1, dtype=np.int32)})
+    every = pl.DataFrame({"line": np.arange(len(source.lines) + 1, dtype=np.int32)})
     return every.join(most, on="line", how="left", maintain_order="left")["op"]
-
-
-def _by_op(
-    line: NDArray[np.int32],
-    op: NDArray[np.int32],
-    names: pl.Series,
-    spent: NDArray[np.int64],
-) -> pl.DataFrame:
-    some = np.flatnonzero(line >= 0)
-    summed = (
-        pl.DataFrame({"line": line[some], "op": op[some], "spent": spent[some]})
-        .group_by("line", "op")
-        .agg(pl.col("spent").sum())
-    )
-    return summed.with_columns(names.gather(summed["op"]).alias("op"))

@@ -1,4 +1,4 @@
-"""`op_costs` and `host_op_costs`: what all executions of each op computed and moved.
+"""`op_costs`, `host_op_costs` and `kernel_costs`: what executions computed and moved.
 
 A sum is known only if the cost of every execution is known: a rate that lacks part of
 the work would be wrong, not merely low.
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from stepscope.derive.columns.arrays import ACTIVITY_CODES
 from stepscope.derive.columns.dense_codes import combined, extremes_by, totals_by
 from stepscope.derive.costs.families import calls_only
+from stepscope.derive.device.executions import executions_of_activities
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.derive.ops.execution_costs import RUN_COSTS
+from stepscope.derive.reasons import WHY
 from stepscope.hardware import peak_flops, rates_of, unit_of
-from stepscope.trace.device_activity import ACTIVITY_KINDS
+from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import filled, held, nullable
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
@@ -26,10 +29,12 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
+    from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.executions import DeviceExecutions
     from stepscope.derive.device.peaks import DevicePeaks
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.device.tensor_cores import TensorCores
+    from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.execution_costs import ExecutionCosts
 
@@ -51,23 +56,16 @@ HOST_OP_COSTS: Final[dict[str, pl.DataType]] = {
 _KEY: Final = ["device", "group"]
 #: Opcodes of asynchronous work: `copy-start`, `all-reduce-done`.
 DIVIDED: Final = r"-(?:start|update|done)$"
-_KINDS: Final = ACTIVITY_KINDS.categories.to_list()
 #: What the link to a host or to another device holds up, not the device's memory.
 _THROUGH_A_LINK: Final = tuple(
-    _KINDS.index(kind)
+    ACTIVITY_CODES[kind]
     for kind in ("collective", "h2d", "d2h", "p2p_copy", "transfer_wait")
 )
 #: Kind of copy → how often each of its bytes is read or written in the device's memory.
 _TIMES_MOVED: Final = {
-    _KINDS.index(kind): times
+    ACTIVITY_CODES[kind]: times
     for kind, times in (("h2d", 1), ("d2h", 1), ("local_copy", 2), ("memset", 1))
 }
-_NO_RATES: Final = Unavailable(
-    code="NO_SHAPES",
-    reason="on this host devices do the work of ops, or may do it: what an op computes "
-    "is not done in its time on the host.",
-    remedy="Look at the rates of the device rows.",
-)
 
 
 def op_costs(
@@ -98,7 +96,7 @@ def op_costs(
     # Work that begins with one instruction and ends with another is done between them.
     divided = activity_ops.ops["category"].str.contains(DIVIDED).fill_null(value=False)
     sources = [
-        _by_program(
+        _costs_by_program(
             classes,
             class_totals,
             executions,
@@ -106,9 +104,9 @@ def op_costs(
         )
     ]
     if not isinstance(execution_costs, Unavailable):
-        sources.append(_by_host(executions, execution_costs))
+        sources.append(_costs_by_host(executions, execution_costs))
     sources.append(
-        _of_copies(activity_classes, class_totals, executions, device_activity)
+        _costs_by_copies(activity_classes, class_totals, executions, device_activity)
     )
     group = executions.rows["group"].to_numpy()
     groups = activity_ops.ops["group"].to_numpy()
@@ -116,7 +114,7 @@ def op_costs(
     first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    peaks = _peaks(rates, class_totals, executions)
+    peaks = _peak_work(rates, class_totals, executions)
     costs = [
         pl.coalesce(*(source[name] for source in sources)).alias(name)
         for name in RUN_COSTS
@@ -126,7 +124,7 @@ def op_costs(
     )
 
 
-def _by_program(
+def _costs_by_program(
     classes: pl.DataFrame,
     class_totals: ClassTotals,
     executions: DeviceExecutions,
@@ -156,13 +154,12 @@ def _by_program(
     }
 
 
-def _of_copies(
+def _costs_by_copies(
     activity_classes: ActivityClasses,
     class_totals: ClassTotals,
     executions: DeviceExecutions,
     device_activity: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    """Return costs of ops that only copy and fill, by the bytes of each copy."""
     known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
@@ -184,8 +181,9 @@ def _of_copies(
     }
 
 
-def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.Series]:
-    """Return sums over the executions that launched all of an op's activities."""
+def _costs_by_host(
+    found: DeviceExecutions, costs: ExecutionCosts
+) -> dict[str, pl.Series]:
     owner = found.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
@@ -224,7 +222,7 @@ def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np
     return left
 
 
-def _sum_of_all(name: str) -> pl.Expr:
+def _sum_if_complete(name: str) -> pl.Expr:
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 
@@ -235,7 +233,6 @@ def _peak_rates(
     tensor_cores: TensorCores | Unavailable,
     device_peaks: DevicePeaks | Unavailable,
 ) -> tuple[pl.Series, pl.Series]:
-    """Return by class the FLOP/s of its units, and the bytes/s of its memory."""
     kinds = classes["kind"].to_numpy()
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(device_peaks, Unavailable):
@@ -255,11 +252,11 @@ def _peak_rates(
         uses = -1
         if not isinstance(tensor_cores, Unavailable):
             uses = int(tensor_cores.of_class[place, 0])
-        rate.append(_peak_of(row, precision.of_class[place], uses))
+        rate.append(_peak_rate(row, precision.of_class[place], uses))
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
 
 
-def _peaks(
+def _peak_work(
     rates: tuple[pl.Series, pl.Series],
     class_totals: ClassTotals,
     executions: DeviceExecutions,
@@ -279,15 +276,14 @@ def _peaks(
             }
         )
         .group_by("place")
-        .agg(_sum_of_all("peak_flops"), _sum_of_all("peak_bytes"))
+        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
         .sort("place")
     )
 
 
-def _peak_of(
+def _peak_rate(
     device: dict[str, Any], width: NDArray[np.uint8], uses: int
 ) -> float | None:
-    """FLOP/s of a device with the units that a kernel uses; None where unknown."""
     if device.get("peak_flops"):
         return float(device["peak_flops"])
     needed = [
@@ -320,12 +316,25 @@ def host_op_costs(
         and device_activity.code == "NO_DEVICE_PLANE"
     )
     if not on_host:
-        return _NO_RATES
+        return WHY["no_host_rates"]
     found, costs = host_op_events, execution_costs
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     calls = callers[found.op] if len(types) else np.zeros(0, np.bool_)
-    flops = _with_inner(costs, calls)
+    # Operations by execution with those of all it called, -1 unknown.
+    total = np.maximum(costs.flops, 0)
+    unknown = costs.flops < 0
+    order = np.argsort(costs.depth, kind="stable")
+    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
+    # One round per level of nesting, the innermost first.
+    for rows in reversed(np.split(order, cuts)):
+        above = costs.parent[rows]
+        inside = rows[above >= 0]
+        above = above[above >= 0]
+        np.add.at(total, above, total[inside])
+        doubtful = above[unknown[inside]]
+        unknown[doubtful[calls[doubtful]]] = True
+    flops = np.where(unknown, -1, total)
     count = len(found.ops)
     columns = [
         _known_sums(name, found.op, values, count)
@@ -339,30 +348,9 @@ def host_op_costs(
         found.ops.select("module", "name")
         .hstack(columns)
         .group_by("module", "name", maintain_order=True)
-        .agg(_sum_of_all(name) for name in RUN_COSTS)
+        .agg(_sum_if_complete(name) for name in RUN_COSTS)
         .select(pl.col(name).cast(dtype) for name, dtype in HOST_OP_COSTS.items())
     )
-
-
-def _with_inner(costs: ExecutionCosts, calls: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return operations by execution with those of all it called, -1 unknown.
-
-    The operands of an op include the work that it calls others for. The cost of an op
-    that only calls others is known if the costs of all of these are.
-    """
-    total = np.maximum(costs.flops, 0)
-    unknown = costs.flops < 0
-    order = np.argsort(costs.depth, kind="stable")
-    cuts = np.flatnonzero(np.diff(costs.depth[order])) + 1
-    # One round per level of nesting, the innermost first.
-    for rows in reversed(np.split(order, cuts)):
-        above = costs.parent[rows]
-        inside = rows[above >= 0]
-        above = above[above >= 0]
-        np.add.at(total, above, total[inside])
-        doubtful = above[unknown[inside]]
-        unknown[doubtful[calls[doubtful]]] = True
-    return np.where(unknown, -1, total)
 
 
 def _known_sums(
@@ -371,3 +359,74 @@ def _known_sums(
     sums = totals_by(op, values, count=count, where=values >= 0)
     runs = np.bincount(op, minlength=count)
     return nullable(name, sums.total, (sums.count == runs) & (runs > 0))
+
+
+#: Columns of `kernel_costs`, one row per class of activities; null means unknown.
+KERNEL_COSTS: Final[dict[str, pl.DataType]] = {
+    "flops": pl.Int64(),  # of all activities of the class
+    "accessed_bytes": pl.Int64(),
+}
+
+
+def kernel_costs(
+    *,
+    activity_classes: ActivityClasses,
+    activity_ops: ActivityOps,
+    class_totals: ClassTotals,
+    correlation: Correlation | Unavailable,
+    launching_ops: LaunchingOps | Unavailable,
+    device_executions: DeviceExecutions,
+    run_costs: pl.DataFrame,
+    execution_costs: ExecutionCosts | Unavailable,
+) -> pl.DataFrame:
+    """Add up by class; a sum is known only if the cost of every activity is.
+
+    Definition: docs/tools/roofline_model.md#where-the-work-comes-from.
+    """
+    op = activity_classes.rows["op"]
+    # Work that begins with one instruction and ends with another is done between them.
+    divided = activity_ops.ops["category"][op].str.contains(DIVIDED)
+    rows = pl.DataFrame(
+        {
+            "device": activity_classes.rows["device"],
+            "op": op,
+            "count": class_totals.all.count,
+            "divided": divided.fill_null(value=False),
+            "executions": device_executions.rows["executions"].gather(
+                device_executions.of_class
+            ),
+        }
+    ).hstack(run_costs.select(KERNEL_COSTS.keys())[op])
+    # A run may need its kernel several times.
+    runs = pl.min_horizontal("count", "executions")
+    only_kernel = (pl.len().over("device", "op") == 1) & ~pl.col("divided")
+    by_program = rows.select(
+        pl.when(only_kernel).then(pl.col(name) * runs).cast(kind).alias(name)
+        for name, kind in KERNEL_COSTS.items()
+    )
+    execution = executions_of_activities(activity_ops, correlation, launching_ops)
+    if execution is None or isinstance(execution_costs, Unavailable):
+        return by_program
+    doubtful = left_to_others(device_executions, execution_costs)
+    doubtful |= device_executions.launched & execution_costs.only_calls
+    # Work of several ops, or on several devices.
+    doubtful |= device_executions.owner < 0
+    launched = np.flatnonzero(execution >= 0)
+    by = execution[launched]
+    alone = by_row(np.bincount(by, minlength=len(execution_costs.flops)), by) == 1
+    told = launched[alone & ~by_row(doubtful, by)]
+    code, by = activity_classes.code[told], execution[told]
+    columns = []
+    for name, of_execution in (
+        ("flops", execution_costs.flops),
+        ("accessed_bytes", execution_costs.accessed_bytes),
+    ):
+        value = by_row(of_execution, by)
+        count = len(activity_classes.rows)
+        sums = totals_by(code, value, count=count, where=value >= 0)
+        known = (sums.count == class_totals.all.count) & (sums.count > 0)
+        columns.append(nullable(name, sums.total, known))
+    by_host = pl.DataFrame(columns, schema=KERNEL_COSTS)
+    return by_program.select(
+        pl.coalesce(name, by_host[name]).alias(name) for name in KERNEL_COSTS
+    )

@@ -11,14 +11,12 @@ from stepscope.derive.columns.dense_codes import totals_by
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.op_names import HLO_TEXTS
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.derive.device.activity_classes import (
         ActivityClasses,
         ClassTotals,
@@ -131,35 +129,7 @@ def host_ops(
     found = host_op_events
     if not len(found.event):
         nameless = len(event_types) and not event_types["known"].any()
-        return _NAMELESS if nameless else _NO_OPS
-    sums, step_count = _host_sums(found, windows)
-    launching = _launching(found, launching_ops, correlation)
-    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
-    hull, covered = hull_ps, Spans.from_events(found.start_ps, found.dur_ps).length_ps
-    return HostOps(
-        _united(found.ops.hstack([*sums, launching])),
-        hull_ps=hull,
-        idle_ps=hull - covered,
-        step_count=step_count,
-        without_values=found.without_values,
-    )
-
-
-_NAMELESS: Final = Unavailable(
-    code="CORRUPT",
-    reason="the names of all events are missing from what can be read of the file.",
-    remedy=Remedy.COPY_AGAIN,
-)
-_NO_OPS: Final = Unavailable(
-    code="HOST_LEVEL",
-    reason="No event on a host thread is the execution of an op.",
-    remedy=Remedy.RECORD_EXECUTIONS,
-)
-
-
-def _host_sums(
-    found: HostOpEvents, windows: Windows | Unavailable
-) -> tuple[list[pl.Series], int | None]:
+        return WHY["nameless_ops"] if nameless else WHY["no_host_ops"]
     count = len(found.ops)
     own = totals_by(found.op, found.self_ps, count=count)
     eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
@@ -184,21 +154,36 @@ def _host_sums(
         "function": function,
         "eager_self_ps": eager.total,
     }
-    return [*(pl.Series(*item) for item in columns.items()), step_self], step_count
+    sums = [*(pl.Series(*item) for item in columns.items()), step_self]
+    if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
+        launching = pl.Series("launching", [None] * count, dtype=pl.Int64)
+    else:
+        effective = correlation.activity_count_of_launch > 0
+        execution = launching_ops.execution[effective & (launching_ops.execution >= 0)]
+        launches = np.zeros(len(found.event), np.bool_)
+        launches[execution] = True
+        counts = np.bincount(found.op[launches], minlength=count)
+        launching = pl.Series("launching", counts.astype(np.int64))
+    hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
+    busy_ps = Spans.from_events(found.start_ps, found.dur_ps).length_ps
+    return HostOps(
+        _unite_recompiled(found.ops.hstack([*sums, launching]), tuple(columns)),
+        hull_ps=hull_ps,
+        idle_ps=hull_ps - busy_ps,
+        step_count=step_count,
+        without_values=found.without_values,
+    )
 
 
-def _united(rows: pl.DataFrame) -> pl.DataFrame:
+def _unite_recompiled(rows: pl.DataFrame, summed: tuple[str, ...]) -> pl.DataFrame:
     """Unite rows of one (module, name): a module may be compiled several times."""
-    sums = ("occurrences", "total_ps", "self_ps", "eager", "function", "eager_self_ps")
     doubtful = ("launching", "step_self_ps")
-    said = [
-        name
-        for name in HOST_OP_ROWS
-        if name not in ("module", "name", "instructions", *sums, *doubtful)
-    ]
+    others = ("module", "name", "instructions", *summed, *doubtful)
     united = rows.group_by("module", "name", maintain_order=True).agg(
-        *(pl.col(name).sum() for name in sums),
-        *(pl.col(name).drop_nulls().first() for name in said),
+        pl.col(summed).sum(),
+        pl.col([name for name in HOST_OP_ROWS if name not in others])
+        .drop_nulls()
+        .first(),
         _INSTRUCTIONS,
         *(
             pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum())
@@ -208,22 +193,6 @@ def _united(rows: pl.DataFrame) -> pl.DataFrame:
     return united.select(
         pl.col(name).cast(dtype) for name, dtype in HOST_OP_ROWS.items()
     ).sort("self_ps", "name", "module", descending=[True, False, False])
-
-
-def _launching(
-    found: HostOpEvents,
-    launching_ops: LaunchingOps | Unavailable,
-    correlation: Correlation | Unavailable,
-) -> pl.Series:
-    count = len(found.ops)
-    if isinstance(launching_ops, Unavailable) or isinstance(correlation, Unavailable):
-        return pl.Series("launching", [None] * count, dtype=pl.Int64)
-    effective = correlation.activity_count_of_launch > 0
-    execution = launching_ops.execution[effective & (launching_ops.execution >= 0)]
-    launches = np.zeros(len(found.event), np.bool_)
-    launches[execution] = True
-    counts = np.bincount(found.op[launches], minlength=count)
-    return pl.Series("launching", counts.astype(np.int64))
 
 
 def device_ops(
@@ -256,7 +225,13 @@ def device_ops(
         pl.col("evidence").first(),
     )
     row_of_group = np.argsort(described["group"].to_numpy())
-    exposed = _exposed(exposure, places["device"].to_numpy(), group)
+    device = places["device"].to_numpy()
+    found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
+    for number, spent in exposure.group_ps.items():
+        mine = device == number
+        found[mine] = spent[group[mine]]
+        looked_at |= mine
+    exposed = nullable("exposed_ps", found, looked_at)
     rows = (
         places.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
@@ -321,15 +296,3 @@ def _device_sums(
         nullable("tensor_core_eligible", some, (some | ~open_) & known),
         nullable("step_ps", sums["step_ps"], np.full(count, step_ps is not None)),
     ]
-
-
-def _exposed(
-    exposure: Exposure, device: NDArray[np.int32], group: NDArray[np.int32]
-) -> pl.Series:
-    """Return the exposed time of each op on each device; null where not looked at."""
-    found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
-    for number, spent in exposure.group_ps.items():
-        mine = device == number
-        found[mine] = spent[group[mine]]
-        looked_at |= mine
-    return nullable("exposed_ps", found, looked_at)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
+from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import filled
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -29,23 +28,17 @@ MOST_WINDOWS: Final = 20
 #: Flags of a step that sets up what later ones use.
 _COLD: Final = frozenset(("first", "compile", "outlier"))
 
-NO_STEPS: Final = Unavailable(
-    code="NO_STEPS",
-    reason="Without steps there is no period that a replay could be compared with.",
-    remedy=Remedy.MARK_STEPS,
-)
+NO_STEPS: Final = WHY["no_replayed_steps"]
 
 
 class Sampled(Frozen, frozen=True):
     """Consecutive windows.
 
     Attributes:
-        rows: Rows of windows, consecutive.
         bounds_ps: Begins of these windows and the end of the last one.
         lead_ps: Begin of the window before them, whose work is replayed but not
             measured; where there is none, the first begin, and as much before it as a
             window if windows begin with work of a device.
-        by_device: Whether the windows begin with work of a device.
         open_end: Whether nothing shows where the last window ends.
     """
 
@@ -71,8 +64,9 @@ class Sampled(Frozen, frozen=True):
         return int(self.bounds_ps[-1])
 
 
-_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
-_COPIES: Final = tuple(_KIND[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy"))
+_COPIES: Final = tuple(
+    ACTIVITY_CODES[kind] for kind in ("h2d", "d2h", "p2p_copy", "local_copy")
+)
 #: A stream goes on to its next activity within this time, or what nearly all of its
 #: activities take that had been launched in time.
 _STREAM_GAP_PS: Final = 3 * PS_PER_US
@@ -96,7 +90,7 @@ class Pace(Frozen, frozen=True):
     late_ps: int
 
     @classmethod
-    def of(
+    def measure_pace(
         cls, facts: LaunchFacts | Unavailable, activities: Activities | None
     ) -> Pace:
         """Read the pace from what launching cost, and from how streams went on."""
@@ -119,14 +113,11 @@ class Activities(Frozen, frozen=True):
     """Activities of the replayed windows, by stream and start.
 
     Attributes:
-        row: Rows of device_activity.
-        track: Row of tracks of the stream.
         number: What the activity and its launch call share; -1 where not recorded.
         launch: Row of launches; -1 where it is unknown or lies before the windows.
         caller: Row of tracks of the thread that called; -1 likewise.
         called_ps: When the call began; the start where it is unknown.
         returned_ps: When the call returned; likewise.
-        copy: Whether it is a copy.
     """
 
     row: NDArray[np.int32]
@@ -159,7 +150,7 @@ class Activities(Frozen, frozen=True):
         return free
 
 
-def activities_of(
+def collect_activities(
     sampled: Sampled,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -216,11 +207,20 @@ def activities_of(
     )
 
 
-def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavailable:
+def sample_windows(
+    windows: Windows, *, most: int = MOST_WINDOWS
+) -> Sampled | Unavailable:
     """Choose the last windows of the longest run of typical ones."""
     if not windows.has_steps:
         return NO_STEPS
-    kept = _warm(np.flatnonzero(windows.typical), windows.rows["flags"])
+    # Leave out a first step that compiles and is far longer, where others remain.
+    typical = np.flatnonzero(windows.typical)
+    # Windows are few, and an expression over lists of texts takes long to begin.
+    cold = np.array(
+        [_COLD.issubset(it) for it in windows.rows["flags"].to_list()], np.bool_
+    )
+    warm = typical[~cold[typical]]
+    kept = warm if len(warm) else typical
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     kept = kept[ends[kept] > starts[kept]]
     if not len(kept):
@@ -240,14 +240,3 @@ def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavaila
         by_device=windows.anchor == "device",
         open_end=bool(windows.rows["open_end"][int(rows[-1])]),
     )
-
-
-def _warm(rows: NDArray[np.int64], flags: pl.Series) -> NDArray[np.int64]:
-    """Leave out a first step that compiles and is far longer, where others remain.
-
-    What is loaded and compiled once is no part of what a step usually takes.
-    """
-    # Windows are few, and an expression over lists of texts takes long to begin.
-    cold = np.array([_COLD.issubset(it) for it in flags.to_list()], np.bool_)
-    kept = rows[~cold[rows]]
-    return kept if len(kept) else rows

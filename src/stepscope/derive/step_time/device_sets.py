@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.precision import PrecisionEvidence, untold_widths
 from stepscope.derive.intervals.spans import Spans
+from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.owners import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
@@ -23,16 +22,10 @@ if TYPE_CHECKING:
 
     from stepscope.derive.device.precision import Precision
 
-#: A device that is listed without any activity says nothing about the program.
-NO_DEVICE_EVENTS: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="A device is listed, but none of its activity was recorded.",
-    remedy=Remedy.ALLOW_DEVICE_TRACER,
-)
+NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
 
 #: Owners whose time needs a kernel that is known to be so wide.
 _WIDTHS: Final = frozenset({"compute_16", "compute_tf32", "compute_64"})
-_KIND: Final = {kind: code for code, kind in enumerate(ACTIVITY_KINDS.categories)}
 
 
 class OneDevice(Frozen, frozen=True):
@@ -62,7 +55,6 @@ class DeviceSets(Frozen, frozen=True):
     """Every device with activity, by ordinal, and all of them taken as one.
 
     Attributes:
-        devices: One entry per device that has activity.
         any_device: The sets of all devices united; `device` is -1.
     """
 
@@ -94,23 +86,25 @@ def device_sets(
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
         unknown = _not_recorded(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
-        found.append(_one(number, orders, unknown))
-    return DeviceSets(tuple(found), _united(found))
+        found.append(_charge_device(number, orders, unknown))
+    if len(found) == 1:
+        return DeviceSets(tuple(found), msgspec.structs.replace(found[0], device=-1))
+    unknown = {name: why for device in found for name, why in device.unknown.items()}
+    orders = {
+        name: Spans.union_of(device.orders[name] for device in found)
+        for name in BUSY_OWNERS
+        if name not in unknown
+    }
+    return DeviceSets(tuple(found), _charge_device(-1, orders, unknown))
 
 
 #: Only tracers of streams see copies between host and device.
 _TRANSFERS: Final = ("copy_out", "copy_in")
-_NO_TRANSFERS: Final = Unavailable(
-    code="FORMAT",
-    reason="The tracer of this kind of device records no transfers to or from hosts.",
-    remedy="Judge transfers by the host's own waits.",
-)
 
 
 def _untold_widths(
     order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
 ) -> dict[str, Unavailable]:
-    """Return the widths of which it is unknown whether any kernel has them."""
     computes = precision.bits > 0
     total = int(dur_ps[computes].sum())
     untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
@@ -128,19 +122,21 @@ def _untold_widths(
 def _not_recorded(
     device: int, orders: dict[str, Spans], devices: pl.DataFrame | Unavailable
 ) -> dict[str, Unavailable]:
-    """Return the kinds of work that this kind of device does not record."""
     if isinstance(devices, Unavailable):
         return {}
     kinds = devices["type"].gather(np.flatnonzero(handles(devices, "device") == device))
     if not len(kinds) or "GPU" in kinds.to_list():
         return {}
-    return {name: _NO_TRANSFERS for name in _TRANSFERS if not len(orders[name])}
+    return {
+        name: WHY["no_transfers_recorded"]
+        for name in _TRANSFERS
+        if not len(orders[name])
+    }
 
 
 def _rows_by_device(
     device: NDArray[np.int32],
 ) -> list[tuple[int, slice | NDArray[np.intp]]]:
-    """Return each device with its rows, which are usually contiguous."""
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
     numbers = device[begins]
@@ -161,16 +157,16 @@ def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.ui
     """Return the place in `BUSY_OWNERS` of each activity, from its kind's code."""
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
-        place[_KIND[name]] = BUSY_OWNERS.index(owner)
+        place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
     order: NDArray[np.uint8] = by_row(place, kind)
-    kernel = kind == _KIND["kernel"]
+    kernel = kind == ACTIVITY_CODES["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")
     order[kernel & precision.fp64] = BUSY_OWNERS.index("compute_64")
     return order
 
 
-def _one(
+def _charge_device(
     device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
 ) -> OneDevice:
     charged = {}
@@ -187,15 +183,3 @@ def _one(
         charged=charged,
         busy=Spans.union_of(orders.values()),
     )
-
-
-def _united(devices: list[OneDevice]) -> OneDevice:
-    if len(devices) == 1:
-        return msgspec.structs.replace(devices[0], device=-1)
-    unknown = {name: why for device in devices for name, why in device.unknown.items()}
-    orders = {
-        name: Spans.union_of(device.orders[name] for device in devices)
-        for name in BUSY_OWNERS
-        if name not in unknown
-    }
-    return _one(-1, orders, unknown)

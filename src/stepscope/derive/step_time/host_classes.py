@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles
+from stepscope._core.rows import paint
+from stepscope.derive.columns.arrays import accepted_answer, codes, handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_codes import HostEvents, Launching
-from stepscope.derive.step_time.host_time import STICKY, HostCode
+from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY, HostCode
+from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
 from stepscope.derive.step_time.pool_tasks import (
     ops_beside_exchanges,
     pool_tasks,
@@ -21,7 +24,8 @@ from stepscope.derive.step_time.pool_tasks import (
 )
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
+from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -33,9 +37,9 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
+    from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.step_time.pool_tasks import PoolTasks
     from stepscope.derive.step_time.threads import StepThreads
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
@@ -44,18 +48,9 @@ if TYPE_CHECKING:
 #: An iterator that a step calls itself; on threads that only run ops it is the
 #: pipeline at work.
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
-_NO_NAMES: Final = Unavailable(
-    code="CORRUPT",
-    reason="The file holds events without names, so what the host did is unknown.",
-    remedy=Remedy.COPY_AGAIN,
-)
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(
-    {
-        HostCode.HOST_COMPUTE,
-        HostCode.LAUNCHING,
-        HostCode.LAUNCH_OR_COMPUTE,
-    }
+    {HostCode.HOST_COMPUTE, HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE}
 )
 
 #: Codes that take turns on the way from launch to launch.
@@ -85,11 +80,9 @@ class HostClasses(Frozen, frozen=True):
             take turns by the million, are `LAUNCHING` there; `when` tells them apart.
         unknown: Why it is unknown which host calls launched work; None where it is
             known, and where there is no device to launch on.
-        no_device: Whether the recording lists no device.
         launch_unknown: Why it is unknown which host calls launched work, also where
             there is no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
-        threads: Which thread drives which window, by evidence.
         computing: When any thread runs an op, on a host without devices where threads
             exchange something; else empty.
     """
@@ -112,13 +105,13 @@ class HostClasses(Frozen, frozen=True):
         """When step threads launch device work; Unavailable where that is unknown."""
         if self.launch_unknown is not None:
             return self.launch_unknown
-        return _driven(self.by_thread, self.threads, [HostCode.LAUNCHING])
+        return _driven_spans(self.by_thread, self.threads, [HostCode.LAUNCHING])
 
-    def has(self, track: int, code: HostCode) -> bool:
+    def may_have(self, track: int, code: HostCode) -> bool:
         """Return whether a thread may have a code at some time."""
         return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
 
-    def when(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
+    def code_spans(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
         """Return what tells of each code where a thread has it, within a set."""
         sets = self.by_thread.get(track, {})
 
@@ -131,7 +124,7 @@ class HostClasses(Frozen, frozen=True):
             if not launching():
                 return {}
             rows, every = self.rows, range(1, max(HostCode) + 1)
-            at = rows.meeting(track, launching(), code=self.code, wanted=every)
+            at = rows.meeting_rows(track, launching(), code=self.code, wanted=every)
             return flatten_rows(
                 rows.start_ps[at], rows.dur_ps[at], self.code[at], sticky=STICKY
             )
@@ -162,24 +155,20 @@ def host_classes(
     activity_steps: NDArray[np.int32] | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
-    """Give each instant of each step thread the class of its innermost event.
-
-    Args:
-        activity_steps: Row of steps per activity, -1 for none.
-    """
+    """Give each instant of each step thread the class of its innermost event."""
     if not event_types["known"].any():
-        return _NO_NAMES
+        return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(correlation, device_activity, launch_latency)
-    code = host.codes(event_nesting, launching)
-    groups = host.groups()
+    launching = Launching.collect_launches(correlation, device_activity, launch_latency)
+    code = host.mark_codes(event_nesting, launching)
+    groups = host.step_groups()
     if groups is not None:
         # Where steps are grouped, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
     handed = computing = Spans.empty()
-    rows = TrackRows.of(tracks, events)
+    rows = TrackRows.from_tables(tracks, events)
     if launching.no_device:
         tasks = pool_tasks(
             *(events, event_kinds, event_nesting),
@@ -187,8 +176,13 @@ def host_classes(
             strings=trace.strings,
             code=code,
         )
+        # The wait for a thread of the pool is part of executing the op, as the launch
+        # latency is part of launching a kernel.
+        of_steps = np.isin(tasks.code, _HANDING_OVER)
+        handed_ps = tasks.handed_ps[of_steps]
+        handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
-        handed = _of_steps(tasks) | until_first_task(events, event_kinds, blocked)
+        handed |= until_first_task(events, event_kinds, blocked)
         computing = ops_beside_exchanges(
             events, event_kinds, tasks, code=code, sets=sets, rows=rows
         )
@@ -207,18 +201,14 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    found = _collected(code, sets, threads, launching, rows)
-    return _with_pools(found, handed, computing)
-
-
-def _with_pools(found: HostClasses, handed: Spans, computing: Spans) -> HostClasses:
+    found = _collect_classes(code, sets, threads, launching, rows)
     if isinstance(found.host_compute, Unavailable):
         return found
     work = found.host_compute | handed if len(handed) else found.host_compute
     return msgspec.structs.replace(found, host_compute=work, computing=computing)
 
 
-def _collected(
+def _collect_classes(
     code: NDArray[np.uint8],
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
@@ -228,7 +218,7 @@ def _collected(
     unknown = launching.why_not
 
     def driven(codes: Collection[HostCode]) -> Spans:
-        return _driven(sets, threads, codes)
+        return _driven_spans(sets, threads, codes)
 
     def known(*codes: HostCode) -> Spans | Unavailable:
         """Return when step threads have the codes, unless some may have been missed.
@@ -237,9 +227,9 @@ def _collected(
         thread that has one of the codes may be a step thread that was missed.
         """
         lost = unknown is not None and not launching.no_device
-        elsewhere = sets.keys() - set(threads.tracks())
+        elsewhere = sets.keys() - set(threads.driving_tracks())
         if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
-            return unknown or _NO_NAMES
+            return unknown or WHY["nameless_host"]
         return driven(codes)
 
     waits = [
@@ -248,8 +238,8 @@ def _collected(
         if (HostCode.INPUT_WAIT in found)
     ]
     direct = [
-        sets[track][HostCode.ITERATOR] & threads.when(track, evidence=_CALLING)
-        for track in threads.tracks()
+        sets[track][HostCode.ITERATOR] & threads.driven_spans(track, evidence=_CALLING)
+        for track in threads.driving_tracks()
         if HostCode.ITERATOR in sets.get(track, {})
     ]
     return HostClasses(
@@ -269,14 +259,14 @@ def _collected(
     )
 
 
-def _driven(
+def _driven_spans(
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     codes: Collection[HostCode],
 ) -> Spans:
     return Spans.union_of(
-        sets[track][code] & threads.when(track)
-        for track in threads.tracks()
+        sets[track][code] & threads.driven_spans(track)
+        for track in threads.driving_tracks()
         for code in codes
         if code in sets.get(track, {})
     )
@@ -284,14 +274,52 @@ def _driven(
 
 #: A task that an event with one of these codes handed over is work of a step.
 _HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
+_NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
+#: The category of what has no other: waiting, Python, and unexplained events.
+OTHER: Final = _NUMBER["other"]
+
+_OF_OWNER: Final = {owner.name: owner.category for owner in OWNERS}
+_NARROW: Final = "device_compute_16"
 
 
-def _of_steps(tasks: PoolTasks) -> Spans:
-    """Return tasks of the steps' ops, from when they were handed over.
+def event_categories(
+    *,
+    events: pl.DataFrame,
+    event_nesting: Nesting,
+    device_activity: pl.DataFrame | Unavailable,
+    precision: Precision | Unavailable,
+    host_classes: HostClasses | Unavailable,
+) -> NDArray[np.uint8]:
+    """Return a place in `CATEGORIES` by row of events, for drawing only.
 
-    The wait for a thread of the pool is part of executing the op, as the launch
-    latency is part of launching a kernel.
+    Device activity has the category that its time is charged to, and a host event that
+    of its class (docs/definitions/host-time.md#classes), whether or not a step has its
+    time. An event without a class has the category of the event around it, and all that
+    is nested in input or compilation belongs to that. All else is other.
+
+    Definition: docs/tools/overview_page.md#where-the-time-goes.
+
+    Args:
+        precision: Bits of each activity; without it kernels count as 32-bit.
     """
-    mine = np.isin(tasks.code, _HANDING_OVER)
-    handed = tasks.handed_ps[mine]
-    return Spans.from_events(handed, tasks.end_ps[mine] - handed)
+    if isinstance(host_classes, Unavailable):
+        found = np.full(len(events), OTHER, np.uint8)
+    else:
+        code = host_classes.code.copy()
+        sticky = np.zeros(256, np.uint8)
+        sticky[list(STICKY)] = 1
+        accepted_answer(paint(event_nesting.parent, sticky, code))
+        category = np.full(256, OTHER, np.uint8)
+        for value, name in CATEGORY_OF_CODE.items():
+            category[value] = _NUMBER[name]
+        found = by_row(category, code)
+    if not isinstance(device_activity, Unavailable):
+        event = handles(device_activity, "event")
+        shown = event >= 0
+        owners = map(OWNER_OF_KIND.__getitem__, ACTIVITY_KINDS.categories)
+        of_kind = np.array([_NUMBER[_OF_OWNER[owner]] for owner in owners], np.uint8)
+        of_activity = by_row(of_kind, codes(device_activity, "kind"))
+        if not isinstance(precision, Unavailable):
+            of_activity[precision.bits == 16] = _NUMBER[_NARROW]
+        found[event[shown]] = of_activity[shown]
+    return found

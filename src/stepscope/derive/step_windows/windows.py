@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import extremes_by
+from stepscope._core import launches as kernels
+from stepscope.derive.columns.arrays import (
+    ACTIVITY_CODES,
+    accepted_answer,
+    codes,
+    handles,
+    ints,
+)
+from stepscope.derive.columns.dense_codes import extremes_by, hulls_by_code, totals_by
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
+from stepscope.derive.reasons import WHY
 from stepscope.derive.sequences import instruction_sequence
-from stepscope.derive.step_windows.anchor import (
-    StepKernels,
-    anchor_of,
-    only_dispatched,
-    step_instructions,
-    step_kernels,
-    work_starts,
-)
 from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_spans
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
+from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import filled, nullable
 from stepscope.trace.reading.stat_keys import StatKey
@@ -40,8 +41,204 @@ if TYPE_CHECKING:
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
+    from stepscope.derive.sequences import SymbolSequence
     from stepscope.derive.steps.chosen import Steps
     from stepscope.trace.model import TraceData
+
+#: The host runs ahead if this share of the steps has kernels on the stream, …
+_DEVICE_STEPS: Final = 0.8
+#: … and in more than this share of the steps that have a successor …
+_RUN_AHEAD: Final = 0.5
+#: … they run past the successor's begin by more than this share of the step.
+_PAST_THE_END: Final = 0.05
+#: Fewer launches that ran late may as well be assigned to a wrong step.
+_LEAST_LAUNCHES: Final = 2
+
+#: Room for the kernels whose launch call also launched for another step.
+_USUAL_SPILLS: Final = 1024
+
+
+class StepKernels(Frozen, frozen=True):
+    """What the steps ran on the stream that computes most, of the busiest device.
+
+    Without a device, what they ran on threads that execute compiled programs.
+
+    Attributes:
+        side: `device` or `executor`.
+        first_ps: By row of steps, begin of the first kernel; 0 where there is none.
+        last_ps: By row of steps, end of the last kernel; 0 where there is none.
+        launches: By row of steps, number of launch calls that the kernels came from;
+            of kernels whose calls were not recorded, number of kernels. Of an
+            executor, number of instructions.
+    """
+
+    side: str
+    first_ps: NDArray[np.int64]
+    last_ps: NDArray[np.int64]
+    launches: NDArray[np.int64]
+
+    @property
+    def any(self) -> NDArray[np.bool_]:
+        """Return True for the steps that have a kernel there."""
+        found: NDArray[np.bool_] = self.launches > 0
+        return found
+
+
+#: Markers only show the calls if this share of the work lies behind all of them.
+_BEHIND: Final = 0.5
+#: Instructions count the steps only if so much of the work ran equally often.
+_EQUAL: Final = 0.9
+
+
+def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels | None:
+    """Return when the executor ran each step; None where that cannot be told.
+
+    An instruction that ran once per step, or once less because the recording ended,
+    counts the steps; the one that comes first begins them. It cannot begin before its
+    step was asked for.
+    """
+    host = ints(steps.rows, "start_ps")
+    n = len(host)
+    if n < LEAST_STEPS:
+        return None
+    for runs in (n, n - 1):
+        symbols = np.flatnonzero(instructions.counts == runs)
+        if not len(symbols) or not _repeats_evenly(instructions, runs):
+            continue
+        places = min(instructions.symbol_entries(symbols), key=lambda at: int(at[0]))
+        first = instructions.at_ps[places]
+        if (first < host[:runs]).any():
+            return None
+        # When the last instruction of each stretch of the sequence ended.
+        # An entry's end is its successor's begin less the pause between them.
+        begin_ps, gap = instructions.at_ps, instructions.gap_ps
+        free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
+        after = np.append(places[1:], len(instructions))
+        last: NDArray[np.int64] = free_from[after - 1]
+        count = np.diff(np.append(places, len(instructions)))
+        missing = (0, n - runs)
+        return StepKernels(
+            "executor", *(np.pad(each, missing) for each in (first, last, count))
+        )
+    return None
+
+
+def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
+    """Return whether most of the work ran behind the last step's marker."""
+    ends = steps.rows["end_ps"]
+    if instructions is None or ends.null_count() or len(ends) < 2:
+        return False
+    weight = instructions.weight
+    behind = instructions.at_ps >= int(ints(steps.rows, "end_ps").max())
+    return float(weight[behind].sum()) > _BEHIND * float(weight.sum())
+
+
+def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
+    """Return whether nearly all work ran so often, or a multiple of it.
+
+    What the end of the recording cut off may be missing once.
+    """
+    often = instructions.counts[instructions.symbol]
+    whole = (often % runs == 0) | (often % (runs + 1) == 0)
+    weight = instructions.weight
+    return float(weight[whole].sum()) >= _EQUAL * float(weight.sum())
+
+
+def step_kernels(
+    steps: int,
+    activity_steps: NDArray[np.int32] | None,
+    device_activity: pl.DataFrame | None,
+    correlation: Correlation | None,
+) -> StepKernels:
+    """Read the kernels of each step on the stream with most kernel time."""
+    none = np.zeros(steps, np.int64)
+    if activity_steps is None or device_activity is None:
+        return StepKernels("device", none, none, none)
+    # The step of kernels on one stream of the busiest device; -1 elsewhere.
+    is_kernel = codes(device_activity, "kind") == (ACTIVITY_CODES["kernel"])
+    chosen = is_kernel & (activity_steps >= 0)
+    for column in ("device", "track") if chosen.any() else ():
+        place = handles(device_activity, column)
+        found = totals_by(
+            place,
+            ints(device_activity, "dur_ps"),
+            count=int(place.max()) + 1,
+            where=chosen,
+        )
+        # One more for each, so that kernels without length beat no kernel.
+        chosen &= place == int(np.argmax(found.total + found.count))
+    step = np.where(chosen, activity_steps, np.int32(-1))
+    hulls = hulls_by_code(
+        step,
+        ints(device_activity, "start_ps"),
+        ints(device_activity, "dur_ps"),
+        count=steps,
+    )
+    launches = hulls.count
+    if correlation is not None:
+        launches = _launches_by_step(step, correlation, steps)
+    return StepKernels("device", hulls.first_ps, hulls.last_ps, launches)
+
+
+def window_anchor(steps: Steps, run: StepKernels) -> str:
+    """Return `device` where the boundaries are device times, else who is behind.
+
+    That is the side that still works on a step when the host began the next one; if
+    none is, the `host` itself.
+    """
+    if steps.on_device:
+        return "device"
+    host = ints(steps.rows, "start_ps")
+    busy = run.any
+    if len(host) < 2 or busy.mean() < _DEVICE_STEPS:
+        return "host"
+    past = run.last_ps[:-1] - host[1:]
+    late = busy[:-1] & (past > _PAST_THE_END * np.diff(host))
+    proven = int(run.launches[:-1][late].sum()) >= _LEAST_LAUNCHES
+    return run.side if proven and late.mean() > _RUN_AHEAD else "host"
+
+
+def work_starts(run: StepKernels) -> NDArray[np.int64]:
+    """Return the first kernel of each step, as begins that never go back.
+
+    A step without a kernel takes no device time: its window is empty and lies at the
+    begin of the next one, or after all work if none follows.
+    """
+    highest = np.iinfo(np.int64).max
+    own = np.where(run.any, run.first_ps, highest)
+    following = np.minimum.accumulate(own[::-1])[::-1]
+    begins = np.where(run.any, own, following)
+    begins = np.where(begins == highest, run.last_ps.max(), begins)
+    found: NDArray[np.int64] = np.maximum.accumulate(begins)
+    return found
+
+
+def _launches_by_step(
+    step: NDArray[np.int32], correlation: Correlation, steps: int
+) -> NDArray[np.int64]:
+    chosen = step >= 0
+    launch = np.where(chosen, correlation.launch_of_activity, np.int32(-1))
+    room = _USUAL_SPILLS
+    while True:
+        owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
+        count = np.zeros(steps, np.int64)
+        # Nearly every call belongs to one step; only the others are worth sorting.
+        spilled = np.empty(room, np.int64)
+        spills = accepted_answer(
+            kernels.executions(step, launch, owner, count, spilled)
+        )
+        if spills <= room:
+            break
+        room = spills
+    others = spilled[:spills]
+    extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
+    called_nowhere = step[chosen & (launch < 0)]
+    return (
+        count
+        + np.bincount(extra, minlength=steps)
+        + np.bincount(called_nowhere, minlength=steps)
+    )
+
 
 #: What lies between two steps is less than this share of them: the range is the step.
 _BETWEEN: Final = 0.05
@@ -94,7 +291,7 @@ class Windows(Frozen, frozen=True, dict=True):
     @cached_property
     def measured(self) -> pl.DataFrame:
         """The rows that statistics use."""
-        return _where(self.rows, self.typical)
+        return _rows_with_window(self.rows, self.typical)
 
     @cached_property
     def judged(self) -> Spans:
@@ -102,17 +299,12 @@ class Windows(Frozen, frozen=True, dict=True):
         starts, ends = (ints(self.measured, it) for it in ("start_ps", "end_ps"))
         return Spans.from_events(starts, ends - starts)
 
-    def measured_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows whose `window`, a row of `rows`, is one of the typical."""
-        return _where(frame, self.typical[ints(frame, "window")])
+        return _rows_with_window(frame, self.typical[ints(frame, "window")])
 
 
-#: Why nothing can be said of a recording without events.
-NOTHING_RECORDED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The profile holds no event at all.",
-    remedy="Record while the program works.",
-)
+NOTHING_RECORDED: Final = WHY["nothing_recorded"]
 
 
 def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
@@ -132,10 +324,10 @@ def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
 
 def typical(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the windows that statistics use: see `are_typical`."""
-    return _where(rows, are_typical(rows))
+    return _rows_with_window(rows, are_typical(rows))
 
 
-def _where(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
+def _rows_with_window(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
     return rows if wanted.all() else rows.filter(wanted)
 
 
@@ -168,7 +360,7 @@ def windows(
     run = step_kernels(len(steps.rows), of_steps, activity, correlated)
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
-    rows, anchor = _placed(steps, spans, run)
+    rows, anchor = _place_windows(steps, spans, run)
     if (
         activity is None
         and anchor == "host"
@@ -198,11 +390,11 @@ def windows(
     return Windows(typed, anchor, has_steps=True, device_spans=spans)
 
 
-def _placed(
+def _place_windows(
     steps: Steps, spans: pl.DataFrame, run: StepKernels
 ) -> tuple[pl.DataFrame, str]:
     last, busy = _last_activity(spans, len(steps.rows))
-    anchor = anchor_of(steps, run)
+    anchor = window_anchor(steps, run)
     if anchor == "executor":
         last, busy = run.last_ps, run.any
     host = ints(steps.rows, "start_ps")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Confidence of the sources that need no inference. Definition:
-#: docs/how-steps-are-found.md#the-sources-surest-first.
+#: docs/how-steps-are-found.md#the-sources-most-certain-first.
 ROOT_MARKER: Final = 1.00
 MARKER: Final = 0.95
 NUMBERED_RANGE: Final = 0.95
@@ -22,7 +22,7 @@ DEVICE_LINE: Final = 0.95
 STORED_CALL: Final = 0.80
 
 #: Below this confidence inferred steps are not used. Definition:
-#: docs/how-steps-are-found.md#steps-that-nobody-announced.
+#: docs/how-steps-are-found.md#steps-without-markers.
 INFERRED_CONFIDENCE: Final = THRESHOLDS.medium_confidence.value
 
 #: Columns of `Steps.rows`; null means unknown.
@@ -49,7 +49,6 @@ class Candidate(Frozen, frozen=True, eq=True):
     Attributes:
         source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
         what: What repeats, in words: a marker's name, a launch, a kernel.
-        n: Number of steps that the candidate gives.
         period_ps: Median time from one step's begin to the next one's; None where the
             candidate gives fewer than two steps.
         coverage: Share (0 to 1) of the activity that lies in steps alike; None where

@@ -4,7 +4,7 @@ The sources are tried in a fixed order; the first that applies gives the steps. 
 and stored lines are cheap to find; launches and periods are looked for only where there
 are none of these.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations
@@ -146,9 +146,22 @@ def steps(*, step_candidates: StepCandidates) -> Steps | Unavailable:
     for index, found in enumerate(step_candidates.found):
         if found.candidate.accepted:
             return choose_steps(step_candidates, index)
-    return Unavailable(
-        code="NO_STEPS", reason=_nothing_found(step_candidates.found), remedy=_REMEDY
-    )
+    tried = "no event with a step number, no numbered range, no stored line of steps"
+    if not step_candidates.found:
+        nothing_found = (
+            f"No steps were found: {tried}, and no ops or launches that repeat."
+        )
+    else:
+        best = max(
+            (each.candidate for each in step_candidates.found),
+            key=lambda it: it.confidence,
+        )
+        nothing_found = (
+            f"No steps were found: {tried}; the best repetition, {best.n} times "
+            f"{best.what}, has a confidence of {best.confidence:.2f} and "
+            f"{INFERRED_CONFIDENCE:.2f} is needed."
+        )
+    return Unavailable(code="NO_STEPS", reason=nothing_found, remedy=_REMEDY)
 
 
 def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
@@ -163,16 +176,4 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
         last_end_ps=found.last_end_ps,
         candidates=(found.candidate, *others),
         stored=step_candidates.stored,
-    )
-
-
-def _nothing_found(found: tuple[FoundSteps, ...]) -> str:
-    tried = "no event with a step number, no numbered range, no stored line of steps"
-    if not found:
-        return f"No steps were found: {tried}, and no ops or launches that repeat."
-    best = max((each.candidate for each in found), key=lambda it: it.confidence)
-    return (
-        f"No steps were found: {tried}; the best repetition, {best.n} times "
-        f"{best.what}, has a confidence of {best.confidence:.2f} and "
-        f"{INFERRED_CONFIDENCE:.2f} is needed."
     )

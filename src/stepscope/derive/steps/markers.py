@@ -4,18 +4,25 @@ A marker is a host event whose values or whose name carry the number of the step
 serving engine marks each of its iterations, which runs the model once, for all requests
 that are being served.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
+from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints, picked
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    numbers_of,
+    rows_of_owners,
+    rows_with_key,
+    texts_of,
+)
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps import candidates as step_sources
@@ -25,23 +32,213 @@ from stepscope.derive.steps.candidates import (
     FoundSteps,
     median_period,
 )
-from stepscope.derive.steps.marker_events import (
-    STEP_RANGE,
-    Marks,
-    growing_numbers,
-    numbered_events,
-    numbered_ranges,
-    stored_names,
-)
 from stepscope.derive.steps.periods import HIGHEST_CONFIDENCE
-from stepscope.trace.reading.nullable import nullable
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.nullable import absent, filled, held, nullable
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
+
+#: The name of the marker of Keras 3, which may record only one.
+_SURE_WITHOUT_ROOT: Final = "Profiled batch"
+#: A numbered range whose name says that it is a step.
+STEP_RANGE: Final = (
+    r"^(?:NVTX:)?(ProfilerStep|(?i:(?:.*[^a-z])?(?:step|iter|iteration|batch)))"
+    r"(?:\s*#\s*|\s+)([0-9]{1,18})$"
+)
+
+#: How a producer names a step that it stored: a name, and the step's number.
+_STORED_NAME: Final = r"^(.*\S) ([0-9]{1,18})$"
+
+
+class Marks(Frozen, frozen=True):
+    """Marker events, one entry each.
+
+    `name` is equal for markers that differ in their number only.
+    """
+
+    event: NDArray[np.int32]
+    track: NDArray[np.int32]
+    type: NDArray[np.int32]
+    name: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def choose_marks(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
+        """Return the entries chosen by a mask, or by positions in the order given."""
+        return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
+
+
+def numbered_events(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    stats: pl.DataFrame,
+    type_stats: pl.DataFrame,
+    strings: Sequence[str],
+    event_kinds: EventKinds,
+) -> tuple[Marks, NDArray[np.bool_]]:
+    """Return host events with a `step_num`, and which of them are roots.
+
+    A root says so (`_r` ≥ 1), or is called as older releases of a framework call roots.
+    """
+    number_key, root_key = (
+        find_handle(strings, key) for key in (StatKey.STEP_NUM, StatKey.ROOT_LEVEL)
+    )
+    own = rows_with_key(stats, "event", number_key)
+    event = np.unique(own.owner)
+    number, present = numbers_of(own, event, number_key)
+    own_root = rows_of_owners(stats, "event", event)
+    level, has_level = numbers_of(own_root, event, root_key)
+    shared = rows_with_key(type_stats, "type", number_key)
+    if len(shared.owner):
+        types = np.unique(shared.owner)
+        shared_number, _ = numbers_of(shared, types, number_key)
+        of_type = handles(events, "type")
+        more = np.flatnonzero(np.isin(of_type, types)).astype(np.int32)
+        more = more[~np.isin(more, event[present])]
+        event = np.concatenate([event[present], more])
+        number = np.concatenate(
+            [number[present], shared_number[np.searchsorted(types, of_type[more])]]
+        )
+        own_root = rows_of_owners(stats, "event", np.sort(event))
+        event, order = np.unique(event, return_index=True)
+        number, present = number[order], np.ones(len(event), np.bool_)
+        level, has_level = numbers_of(own_root, event, root_key)
+    event, number = event[present], number[present]
+    level, has_level = level[present], has_level[present]
+    marks = _build_marks(events, event, number)
+    level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
+    on_host = _is_thread(tracks)[marks.track]
+    root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
+    return marks.choose_marks(on_host), root[on_host]
+
+
+def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Series:
+    """Return the name that the producer stored for each step, without its number.
+
+    Null where it stored none, or one that does not end in the step's number.
+    """
+    order = np.argsort(marks.event, kind="stable")
+    event = marks.event[order]
+    key = find_handle(trace.strings, StatKey.STEP_NAME)
+    found: list[str | None] = [None] * len(marks)
+    if key >= 0:
+        texts = texts_of(trace, rows_of_owners(stats, "event", event), event, key)
+        for at, text in zip(order.tolist(), texts, strict=True):
+            found[at] = text
+    parts = pl.DataFrame({"text": found}, schema={"text": pl.String}).select(
+        name=pl.col("text").str.extract(_STORED_NAME, 1),
+        number=pl.col("text").str.extract(_STORED_NAME, 2).cast(pl.Int64),
+    )
+    same = parts["number"] == pl.Series(marks.number)
+    return pl.select(pl.when(same).then(parts["name"])).to_series()
+
+
+def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
+    """Without `_r`: the well-known name, or numbers that strictly grow on a thread."""
+    if not len(marks):
+        return marks
+    ordered = marks.choose_marks(np.lexsort((marks.event, marks.name, marks.track)))
+    size, falls, run = _count_falls(ordered)
+    names = event_types["name"].gather(ordered.type)
+    sure = (names == _SURE_WITHOUT_ROOT).to_numpy()
+    return ordered.choose_marks(sure | ((size >= 2) & (falls == 0))[run])
+
+
+def numbered_ranges(
+    tracks: pl.DataFrame, events: pl.DataFrame, event_types: pl.DataFrame
+) -> Marks:
+    """Return ranges named `<text> <n>` or `<text>#<n>` whose text says step.
+
+    Numbers that fall, or a range that occurs twice on its thread, do not count steps.
+    """
+    parts = event_types.select(
+        text=pl.col("name").str.extract(STEP_RANGE, 1),
+        number=pl.col("name").str.extract(STEP_RANGE, 2).cast(pl.Int64),
+    )
+    named = held(parts["number"])
+    of_type = handles(events, "type")
+    event = picked(of_type, named).astype(np.int32)
+    number = filled(parts["number"], 0)[of_type[event]]
+    marks = _build_marks(events, event, number)
+    keep = _is_thread(tracks)[marks.track]
+    marks = marks.choose_marks(keep)
+    if not len(marks):
+        return marks
+    texts, text = np.unique(
+        parts["text"].gather(marks.type).to_numpy().astype(str), return_inverse=True
+    )
+    marks = msgspec.structs.replace(marks, name=text.astype(np.int32))
+    marks = marks.choose_marks(np.lexsort((marks.event, marks.name, marks.track)))
+    size, falls, run = _count_falls(marks)
+    steps = [text.startswith("ProfilerStep") for text in texts.tolist()]
+    sure = np.array(steps, bool)[marks.name]
+    return marks.choose_marks(
+        ((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run])
+    )
+
+
+def _shared_level(
+    type_stats: pl.DataFrame, types: NDArray[np.int32], root_key: int
+) -> NDArray[np.int64]:
+    """Return the `_r` that all events of a type share; 0 where there is none."""
+    rows = rows_with_key(type_stats, "type", root_key)
+    if not len(rows.owner):
+        return np.zeros(len(types), np.int64)
+    owners = np.unique(rows.owner)
+    level, _ = numbers_of(rows, owners, root_key)
+    at = np.minimum(np.searchsorted(owners, types), len(owners) - 1)
+    return np.where(owners[at] == types, level[at], 0)
+
+
+def _build_marks(
+    events: pl.DataFrame, event: NDArray[np.int32], number: NDArray[np.int64]
+) -> Marks:
+    start = ints(events, "start_ps")[event]
+    of_type = handles(events, "type")[event]
+    return Marks(
+        event=event,
+        track=handles(events, "track")[event],
+        type=of_type,
+        name=of_type,
+        start_ps=start,
+        end_ps=start + ints(events, "dur_ps")[event],
+        number=number,
+    )
+
+
+def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+    kind = codes(tracks, "kind") == TRACK_CODES["thread"]
+    host: NDArray[np.bool_] = absent(tracks["device"])
+    thread: NDArray[np.bool_] = kind & host
+    return thread
+
+
+def _count_falls(
+    marks: Marks,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the size of each run of one name on one thread, and how often it falls.
+
+    The last array is the run of each marker. The markers are ordered by thread, name
+    and time.
+    """
+    same = (np.diff(marks.track) == 0) & (np.diff(marks.name) == 0)
+    run = np.concatenate([[0], np.cumsum(~same)])
+    falls = np.zeros(int(run[-1]) + 1, np.int64)
+    np.add.at(falls, run[1:], same & (np.diff(marks.number) <= 0))
+    return np.bincount(run), falls, run
+
 
 #: An outermost marker that occurs once gives way to this many markers inside it.
 _INNER_WINS: Final = 3
@@ -74,8 +271,11 @@ def find_markers(
     )
     ranges = numbered_ranges(tracks, events, event_types)
     sources = (
-        (marks.only(has_root), step_sources.ROOT_MARKER),
-        (growing_numbers(marks.only(~has_root), event_types), step_sources.MARKER),
+        (marks.choose_marks(has_root), step_sources.ROOT_MARKER),
+        (
+            growing_numbers(marks.choose_marks(~has_root), event_types),
+            step_sources.MARKER,
+        ),
         (ranges, step_sources.NUMBERED_RANGE),
     )
     keys = [
@@ -114,15 +314,16 @@ def find_markers(
 
 
 def _one_per_step(marks: Marks) -> Marks:
-    """Outermost markers of every thread in one time order, each step once."""
     if not len(marks):
         return marks
     chosen = [
-        _outermost(marks.only(np.flatnonzero(marks.track == track)))
+        _outermost_marks(marks.choose_marks(np.flatnonzero(marks.track == track)))
         for track in np.unique(marks.track)
     ]
-    kept = marks.only(np.flatnonzero(np.isin(marks.event, np.concatenate(chosen))))
-    kept = kept.only(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
+    kept = marks.choose_marks(
+        np.flatnonzero(np.isin(marks.event, np.concatenate(chosen)))
+    )
+    kept = kept.choose_marks(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
     # The replicas of one step announce it on a thread each: an equal number at an
     # equal time is one step.
     before = np.concatenate(
@@ -130,11 +331,11 @@ def _one_per_step(marks: Marks) -> Marks:
     )
     overlaps = kept.start_ps < before
     repeated = np.concatenate([[False], np.diff(kept.number) == 0]) & overlaps
-    return kept.only(~repeated)
+    return kept.choose_marks(~repeated)
 
 
-def _outermost(marks: Marks) -> NDArray[np.int32]:
-    marks = marks.only(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
+def _outermost_marks(marks: Marks) -> NDArray[np.int32]:
+    marks = marks.choose_marks(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)
         inside = np.concatenate([[False], marks.end_ps[1:] <= reach[:-1]])
@@ -146,12 +347,11 @@ def _outermost(marks: Marks) -> NDArray[np.int32]:
         gives_way = (count[name] == 1) & (holds >= _INNER_WINS)
         if not gives_way.any():
             return marks.event[outer]
-        marks = marks.only(~np.isin(np.arange(len(marks)), outer[gives_way]))
+        marks = marks.choose_marks(~np.isin(np.arange(len(marks)), outer[gives_way]))
     return marks.event
 
 
 def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
-    """Return each marker's own value under a key; null where it has none."""
     value = np.zeros(len(marks), np.int64)
     present = np.zeros(len(marks), np.bool_)
     if key >= 0:
@@ -174,6 +374,14 @@ def _step_rows(
     marker = numbered.fill_null(full)
     number = pl.Series(marks.number)
     name = full.zip_with(numbered.is_not_null(), full + " " + number.cast(pl.String))
+    # The batches of each step: as its marker states, else by the step numbers.
+    known = stated.to_frame("stated").select(
+        pl.when(pl.col("stated") >= 1).then("stated")
+    )["stated"]
+    if known.null_count() < len(known):
+        batches = known
+    else:
+        batches = pl.Series([_batches_per_step(marks)] * len(marks), dtype=pl.Int64)
     return pl.DataFrame(
         {
             "step": number,
@@ -183,7 +391,7 @@ def _step_rows(
             "end_ps": marks.end_ps,
             "track": marks.track,
             "event": marks.event,
-            "batches": _batches(marks, stated),
+            "batches": batches,
             "group": group,
             "slack_ps": pl.Series([None] * len(marks), dtype=pl.Int64),
             "cut": np.zeros(len(marks), np.bool_),
@@ -192,20 +400,7 @@ def _step_rows(
     )
 
 
-def _batches(marks: Marks, stated: pl.Series) -> pl.Series:
-    """Return the batches of each step: as its marker states, else by the step numbers.
-
-    A count below one states nothing.
-    """
-    known = stated.to_frame("stated").select(
-        pl.when(pl.col("stated") >= 1).then("stated")
-    )["stated"]
-    if known.null_count() < len(known):
-        return known
-    return pl.Series([_grown_by(marks)] * len(marks), dtype=pl.Int64)
-
-
-def _grown_by(marks: Marks) -> int | None:
+def _batches_per_step(marks: Marks) -> int | None:
     """Return the constant difference of the step numbers, which is batches per step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:

@@ -7,7 +7,7 @@ A producer that finds no marks of the program takes the calls of its graph for s
 and notes so at each: the group, and the name that it shows for the step. Several graphs
 may have been called: those whose calls last longest are the steps.
 
-Definition: docs/how-steps-are-found.md#the-sources-surest-first.
+Definition: docs/how-steps-are-found.md#the-sources-most-certain-first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import LINE_CODES, codes, handles, ints, picked
 from stepscope.derive.columns.stat_values import (
     find_handle,
     numbers_of,
@@ -31,7 +31,6 @@ from stepscope.derive.steps import candidates as step_sources
 from stepscope.derive.steps.candidates import Candidate, FoundSteps, median_period
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.trace.tracks import DERIVED_LINES
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -63,9 +62,7 @@ def stored_steps(
     an equal place in their line.
     """
     # Rows of the events on stored step lines, ascending.
-    lines = np.flatnonzero(
-        codes(tracks, "derived") == DERIVED_LINES.categories.to_list().index("steps")
-    )
+    lines = np.flatnonzero(codes(tracks, "derived") == LINE_CODES["steps"])
     begin, end = (ints(tracks, f"event_{edge}")[lines] for edge in ("begin", "end"))
     ranges = [
         np.arange(first, last, dtype=np.int32)
@@ -110,7 +107,6 @@ def stored_steps(
 
 
 def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return how many spans of its line precede each."""
     first = np.concatenate([[True], np.diff(track) != 0])
     index = np.arange(len(track))
     return index - np.maximum.accumulate(np.where(first, index, 0))
@@ -231,10 +227,10 @@ def steps_of_stored_calls(
     steps = np.flatnonzero(grouped & (graph == np.argmax(spent)))
     steps = steps[np.argsort(start[steps], kind="stable")]
     name = str(event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
-    return _found(events, event[steps], group[steps], name)
+    return _steps_of_calls(events, event[steps], group[steps], name)
 
 
-def _found(
+def _steps_of_calls(
     events: pl.DataFrame, event: NDArray[np.int32], group: NDArray[np.int64], name: str
 ) -> FoundSteps:
     start = ints(events, "start_ps")[event]

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+import numpy as np
 import polars as pl
 
+from stepscope._core import rows as kernels
+from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints
+from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.derive.timeline.op_spans import OP_VIEWS
+from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE, SamplesLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.timeline.derived_lines import DerivedLine
 
 #: Columns of the frame of sections.
@@ -78,9 +88,9 @@ def sections_and_tracks(
     Args:
         streams: Row of `tracks` → its place among the streams of its device.
     """
-    sections = _sections(tracks, devices)
-    recorded = _recorded(tracks, sections, lines)
-    derived = _derived(tracks, sections, lines, streams)
+    sections = _arrange_sections(tracks, devices)
+    recorded = _recorded_tracks(tracks, sections, lines)
+    derived = _derived_tracks(tracks, sections, lines, streams)
     arranged = (
         pl.concat((recorded, derived), how="diagonal_relaxed")
         .sort(
@@ -103,7 +113,7 @@ def sections_and_tracks(
     )
 
 
-def _sections(
+def _arrange_sections(
     tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
     first = tracks.with_row_index("row")
@@ -159,15 +169,13 @@ def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
     return [row for row, it in read.items() if it and it.kind in lines]
 
 
-def _recorded(
+def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
     """Return recorded tracks with events; stored lines also derived come last."""
     anew = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
-        list(anew),
-        schema={"device": pl.Int32, "view": pl.String},
-        orient="row",
+        list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
     found = (
         tracks.with_row_index("source")
@@ -210,14 +218,16 @@ def _recorded(
         .when(samples)
         .then((pl.col("id") - SAMPLES_BASE) % CORE_TIME_BASE)
         .otherwise("id"),
-        view_rank=_view_rank(view),
+        view_rank=(
+            view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
+        ).fill_null(0),
     ).select(
         *("section", "name", "kind", "view", "source", "id", "folded"),
         *("rank", "order", "place", "view_rank"),
     )
 
 
-def _derived(
+def _derived_tracks(
     tracks: pl.DataFrame,
     sections: pl.DataFrame,
     lines: Sequence[DerivedLine],
@@ -276,7 +286,178 @@ def _derived(
     return pl.DataFrame(rows, schema=schema)
 
 
-def _view_rank(view: pl.Expr) -> pl.Expr:
-    return (
-        view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
-    ).fill_null(0)
+#: Deep enough for nearly every track; a deeper one is done again with room for all.
+_USUAL_DEPTH: Final = 1024
+
+
+class Lane(Frozen, frozen=True, eq=True):
+    """Rows of a track whose spans nest in each other, and in nothing else.
+
+    Attributes:
+        kind: `main`; `overlap` for what overlaps without nesting; `undrawn` for
+            events that are only shown on demand.
+    """
+
+    first_row: int
+    rows: int
+    kind: str
+
+
+class TrackRows(Frozen, frozen=True):
+    """The rows of recorded events.
+
+    Attributes:
+        row: int32 by row of events; the row inside its track.
+        lanes: By row of the table `tracks`; from the top down.
+    """
+
+    row: NDArray[np.int32]
+    lanes: tuple[tuple[Lane, ...], ...]
+
+
+def lay_spans(
+    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+    """Lay out one track's spans: starts ascending, durations descending.
+
+    Spans that lie inside another one go below it.
+    """
+    row = np.empty(len(start_ps), np.int32)
+    return row, _lay_chosen(start_ps, dur_ps, None, row, nested=True, kind="main")
+
+
+def recorded_rows(
+    tracks: pl.DataFrame,
+    events: pl.DataFrame,
+    nesting: Nesting,
+    *,
+    apart: NDArray[np.int64],
+    undrawn: NDArray[np.bool_],
+) -> TrackRows:
+    """Lay out all recorded tracks.
+
+    Where nothing overlaps and everything is drawn, the row is the depth of nesting,
+    and no array is made.
+
+    Args:
+        apart: Rows of events, ascending, that are shown on a thread without having
+            run there.
+        undrawn: By row of event_types: whether its events are not drawn.
+    """
+    start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
+    types = handles(events, "type")
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    nests = np.isin(codes(tracks, "kind"), [TRACK_CODES[kind] for kind in NESTED_KINDS])
+    row, own = nesting.depth, False
+    any_undrawn = bool(undrawn.any())
+    lanes: list[tuple[Lane, ...]] = []
+    for track, (begin, end) in enumerate(
+        zip(begins.tolist(), ends.tolist(), strict=True)
+    ):
+        part = slice(begin, end)
+        nested = bool(nests[track])
+        hidden = by_row(undrawn, types[part]) if any_undrawn else None
+        folds = hidden is not None and bool(hidden.any())
+        beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
+        starts, durs = start_ps[part], dur_ps[part]
+        simple = not folds and not len(beside)
+        # Depths can serve as rows where no span ends after the one around it.
+        if simple and (
+            not nesting.overhangs[track]
+            if nested
+            else bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
+        ):
+            rows = int(row[part].max(initial=0)) + 1
+            lanes.append((Lane(0, rows, "main"),) if begin < end else ())
+            continue
+        if not own:
+            row, own = row.copy(), True
+        row[part], found = _lay_groups(starts, durs, nested, beside, hidden)
+        lanes.append(found)
+    return TrackRows(row, tuple(lanes))
+
+
+def _lay_groups(
+    starts: NDArray[np.int64],
+    durs: NDArray[np.int64],
+    nested: bool,  # noqa: FBT001 - private; the arrays beside it come in order
+    beside: NDArray[np.int64],
+    hidden: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+    group = np.zeros(len(starts), np.uint8)
+    group[beside] = 1
+    if hidden is not None:
+        group[hidden] = 2
+    row = np.empty(len(starts), np.int32)
+    lanes: list[Lane] = []
+    for number, (nests, kind) in enumerate(
+        ((nested, "main"), (False, "overlap"), (nested, "undrawn"))
+    ):
+        chosen = group == number
+        found = _lay_chosen(starts, durs, chosen, row, nested=nests, kind=kind)
+        below = lanes[-1].first_row + lanes[-1].rows if lanes else 0
+        if below:
+            np.add(row, np.int32(below), out=row, where=chosen)
+        lanes += [
+            msgspec.structs.replace(each, first_row=each.first_row + below)
+            for each in found
+        ]
+    return row, tuple(lanes)
+
+
+def _lay_chosen(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    chosen: NDArray[np.bool_] | None,
+    row: NDArray[np.int32],
+    *,
+    nested: bool,
+    kind: str,
+) -> tuple[Lane, ...]:
+    """Write the rows of the chosen spans of a track, or of all, and return the lanes.
+
+    `kind` is that of the first lane; where it is not `main`, of all lanes.
+    """
+    if not (len(start_ps) if chosen is None else chosen.any()):
+        return ()
+    further = "overlap" if kind == "main" else kind
+    if not nested:
+        some = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
+        count = _spread_lanes(start_ps, dur_ps, some, row)
+        kinds = [kind, *[further] * (count - 1)]
+        return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
+    # Write the depths of the chosen spans.
+    marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
+    answer = kernels.NO_ROOM
+    for room in (_USUAL_DEPTH, len(start_ps)):
+        answer = kernels.fit(start_ps, dur_ps, marks, row, np.empty(room, np.int64))
+        if answer != kernels.NO_ROOM:
+            break
+    if answer < 0:
+        raise ValueError(f"{len(start_ps)} rows could not be nested ({answer})")
+    depths = int(answer)
+    is_apart = row == kernels.APART
+    apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
+    lanes = [Lane(0, depths, kind)]
+    if len(apart):
+        count = _spread_lanes(start_ps, dur_ps, apart, row)
+        row[apart] += depths
+        lanes += [Lane(depths + at, 1, further) for at in range(count)]
+    return tuple(lanes)
+
+
+def _spread_lanes(
+    start_ps: NDArray[np.int64],
+    dur_ps: NDArray[np.int64],
+    some: NDArray[np.int64],
+    row: NDArray[np.int32],
+) -> int:
+    starts = start_ps[some]
+    ends = starts + np.maximum(dur_ps[some], 0)
+    lane, free = (np.empty(len(some), np.int32) for _ in range(2))
+    by_end = np.argsort(ends, kind="stable")
+    answer = kernels.spread(starts, ends, by_end, lane, free)
+    if answer < 0:
+        raise ValueError(f"{len(some)} rows could not be laid out ({answer})")
+    row[some] = lane
+    return int(answer)

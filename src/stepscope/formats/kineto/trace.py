@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, overload
 
 import polars as pl
 
-from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.assemble import assemble, once, only_file, tracks_frame
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.decoded.recording import Recording
-from stepscope.formats.kineto.decoded.tracks import tracks_frame
 from stepscope.formats.kineto.json.document import open_document
 from stepscope.formats.kineto.tables.device_activity import collect_activity
 from stepscope.formats.kineto.tables.environment import devices, environment
@@ -34,7 +34,6 @@ from stepscope.formats.workers import RANK_IN_NAME, grouped_by_name
 from stepscope.patterns import Pattern
 from stepscope.rundir import HostFiles
 from stepscope.trace.tables import EVENT_TYPES
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.input_file import open_input
 
 if TYPE_CHECKING:
@@ -48,21 +47,6 @@ if TYPE_CHECKING:
 _RANK: Final = Pattern(rb'"distributedInfo"\s*:\s*\{[^}]*?"rank"\s*:\s*"?(\d{1,9})')
 #: The part of a file after its events is short.
 _TAIL_BYTES: Final = 2**16
-_NO_PARAMETERS: Final = Unavailable(
-    code="FORMAT",
-    reason="This format does not record the variables of the model.",
-    remedy="Count the parameters in the program itself.",
-)
-_NO_HLO: Final = Unavailable(
-    code="NO_HLO",
-    reason="PyTorch traces hold no HLO module.",
-    remedy="Ops are named by the framework's own records.",
-)
-_NO_GEOMETRIES: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="No kernel carries launch details.",
-    remedy="Record on an NVIDIA GPU; other tracers do not report them.",
-)
 
 
 class Strings(Sequence[str]):
@@ -109,7 +93,7 @@ def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
     Returns:
         In the order of their names, `rank10` after `rank9`.
     """
-    names = [_name(path) for path in paths]
+    names = [_worker_name(path) for path in paths]
     counts = Counter(names)
     hosts = [
         HostFiles(
@@ -118,7 +102,7 @@ def hosts_of(paths: Sequence[Path]) -> tuple[HostFiles, ...]:
         )
         for name, path in zip(names, paths, strict=True)
     ]
-    return tuple(sorted(hosts, key=lambda it: _natural(it.host)))
+    return tuple(sorted(hosts, key=lambda it: _numbers_and_words(it.host)))
 
 
 def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
@@ -132,20 +116,17 @@ def recorded_together(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     return [*([ranks] if ranks else []), *grouped_by_name(others)]
 
 
-def _name(path: Path) -> str:
-    found = _RANK.search(head_of(path)) or _RANK.search(_tail(path))
-    if found is not None:
-        return f"rank{int(found[1])}"
+def _worker_name(path: Path) -> str:
+    rank = _RANK.search(head_of(path))
+    if rank is None:
+        # The last bytes; of a packed file they say nothing.
+        with open_input(path) as file:
+            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+            rank = _RANK.search(file.read())
+    if rank is not None:
+        return f"rank{int(rank[1])}"
     named = RANK_IN_NAME.search(path.name)
     return f"{named[1].lower()}{int(named[2])}" if named else _stem(path)
-
-
-def _tail(path: Path) -> bytes:
-    """Return the last bytes of a file; of a packed one they say nothing."""
-    with open_input(path) as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        return file.read()
 
 
 def _stem(path: Path) -> str:
@@ -153,7 +134,7 @@ def _stem(path: Path) -> str:
     return name.removesuffix(".trace").removesuffix(".pt") or path.name
 
 
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
+def _numbers_and_words(name: str) -> tuple[tuple[int, str], ...]:
     parts = re.split(r"(\d+)", name)
     return tuple(
         (int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)
@@ -169,15 +150,12 @@ def read(source: HostFiles) -> TraceData:
     """
     path = only_file(source)
     document = open_document(path, limit_bytes=source.limit_bytes, mapped=source.mapped)
-    return _trace(source.host, Recording(path, document))
-
-
-def _trace(host: str, recording: Recording) -> TraceData:
+    recording = Recording(path, document)
     activity = once(partial(collect_activity, recording))
     arguments = once(partial(read_arguments, recording))
     line = recording.timeline
     return assemble(
-        host,
+        source.host,
         {
             "tracks": lambda: tracks_frame(
                 recording.tracks, line.event_begin, line.event_end
@@ -190,15 +168,15 @@ def _trace(host: str, recording: Recording) -> TraceData:
             ),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
-            "parameters": _NO_PARAMETERS,
-            "hlo_ops": _NO_HLO,
+            "parameters": why_absent("kineto.no_parameters"),
+            "hlo_ops": why_absent("kineto.no_hlo"),
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
             "quality": lambda: quality(recording, activity()),
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),
-        no_geometries=_NO_GEOMETRIES,
+        no_geometries=why_absent("kineto.no_geometries"),
         strings=Strings(recording.texts.strings, lambda: arguments().strings),
         data=recording.document.data,
         recorder="kineto",

@@ -120,7 +120,9 @@ def history_of(
         begin_us: Time given to blocks that are older than the events.
     """
     older, contradicted = _older_blocks(events, segments)
-    reserved = _reserved_before(events, segments)
+    # What was reserved before the first event: the end less all changes.
+    end = sum(segment.size for segment in segments)
+    reserved = end - sum(_RESERVES.get(it.action, 0) * it.size for it in events)
     changes = list(_changes(events, older, reserved, begin_us=begin_us))
     if any(it.reserved is not None and it.reserved < it.active for it in changes):
         changes = [it._replace(reserved=None) for it in changes]
@@ -131,18 +133,14 @@ def history_of(
     if peak is not None and changes[peak].reserved is not None:
         divided = _fragmentation(changes[: peak + 1], events, segments)
     until = changes[: 0 if peak is None else peak + 1]
-    return History(tuple(changes), contradicted, divided, peak, _nameless(until))
-
-
-def _nameless(until: Sequence[Change]) -> int:
-    """Return the bytes of older blocks without a stack after the last of changes."""
+    # The bytes of older blocks without a stack after the last of changes.
     left: dict[int, int] = {}
     for change in until:
         if change.kind == "held" and change.stack is None:
             left[change.address] = change.size
         elif change.kind != "held":
             left.pop(change.address, None)
-    return sum(left.values())
+    return History(tuple(changes), contradicted, divided, peak, sum(left.values()))
 
 
 def _older_blocks(
@@ -176,12 +174,6 @@ def _older_blocks(
             if at not in young:
                 older[at] = _Older(getattr(block, size), block.stack)
     return older, contradicted
-
-
-def _reserved_before(events: Sequence[Report], segments: Sequence[Segment]) -> int:
-    """Return what was reserved before the first event: the end less all changes."""
-    end = sum(segment.size for segment in segments)
-    return end - sum(_RESERVES.get(it.action, 0) * it.size for it in events)
 
 
 def _changes(

@@ -170,7 +170,9 @@ class _Machine:
             elif code in _SIZED:
                 at = self._sized(code, at)
             elif code == _STOP:
-                return self._result()
+                if len(self._stack) != 1 or self._marks:
+                    raise self._refused("the pickle ends within a container")
+                return self._stack[0]
             else:
                 at = self._rarer(code, at)
             if len(stack) > _MOST_WAITING:
@@ -214,7 +216,10 @@ class _Machine:
             self._target(list).extend(items)
         elif code in _DICT_ITEMS:
             items = self._taken(None if _DICT_ITEMS[code] else 2)
-            self._target(dict).update(self._pairs(items))
+            keys = items[::2]
+            if len(items) % 2 or not all(map(_is_key, keys)):
+                raise self._refused("it has a key that is neither text nor a number")
+            self._target(dict).update(dict(zip(keys, items[1::2], strict=True)))
         elif code in _CALLS:
             raise self._refused(
                 f"it asks for code to be run ({_CALLS[code]}), and is not loaded"
@@ -257,17 +262,6 @@ class _Machine:
         if not isinstance(self._stack[-1], kind):
             raise self._refused("it puts items into what is no container")
         return self._stack[-1]
-
-    def _pairs(self, items: list[Any]) -> dict[str, Any]:
-        keys = items[::2]
-        if len(items) % 2 or not all(map(_is_key, keys)):
-            raise self._refused("it has a key that is neither text nor a number")
-        return dict(zip(keys, items[1::2], strict=True))
-
-    def _result(self) -> object:
-        if len(self._stack) != 1 or self._marks:
-            raise self._refused("the pickle ends within a container")
-        return self._stack[0]
 
     def _refused(self, what: str) -> RefusedPickle:
         return RefusedPickle(what, self.at)

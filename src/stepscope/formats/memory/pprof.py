@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import only_file
+from stepscope.formats.declared_words import quality_note
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
-from stepscope.trace.quality import QualityNote
 from stepscope.trace.reading.texts import shortened
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import (
@@ -102,15 +102,7 @@ def read(source: HostFiles) -> TraceData:
         rows,
         what=_WHAT,
         record=_RECORD,
-        notes=[
-            QualityNote(
-                kind="no_history",
-                severity="info",
-                message="The profile shows what was in use at its instant, and nothing "
-                "of the time before.",
-                remedy="Save one at the begin and one in the midst of a step.",
-            )
-        ],
+        notes=[quality_note("memory.no_history.pprof")],
         stacks=stacks.texts,
         start_unix_ns=profile.time_ns or None,
     )

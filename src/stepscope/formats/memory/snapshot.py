@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.errors import BadInput, Malformed
 from stepscope.formats.assemble import only_file
+from stepscope.formats.declared_words import quality_note
 from stepscope.formats.memory.levels import Block, Report, Segment, history_of
 from stepscope.formats.memory.plain_pickle import RefusedPickle, plain_pickle
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
-from stepscope.trace.quality import QualityNote
 from stepscope.units import PS_PER_US
 from stepscope.xspace.reading.source import open_bytes
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stepscope.formats.memory.levels import History
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
+    from stepscope.trace.quality import QualityNote
 
 _ACTIONS: Final = frozenset(
     {
@@ -232,7 +233,7 @@ def read(source: HostFiles) -> TraceData:
         rows,
         what=_WHAT,
         record=_RECORD,
-        notes=[*notes, *_notes(values)],
+        notes=[*notes, *_snapshot_notes(values)],
         stacks=values.stacks.texts,
         start_unix_ns=begin_us * 1000 if values.timed and begin_us else None,
     )
@@ -254,7 +255,7 @@ def _rows_of_devices(
         )
         name = f"cuda:{device}"
         rows += _rows(name, history, values.stacks.lines, begin)
-        notes += (*_doubts(name, history), *_nameless(name, history))
+        notes += _device_notes(name, history)
     rows.sort(key=lambda row: row["start_ps"])
     return rows, notes, begin
 
@@ -284,79 +285,29 @@ def _rows(
         }
 
 
-def _doubts(name: str, history: History) -> Iterator[QualityNote]:
+def _device_notes(name: str, history: History) -> Iterator[QualityNote]:
+    """Note what is not known of one device's memory."""
     if history.contradicted:
-        yield QualityNote(
-            kind="memory_snapshot_cut",
-            severity="warning",
-            count=history.contradicted,
-            scope=name,
-            message=f"Of {history.contradicted:,} blocks the events of {name} say "
-            "something else than its segments at the end: events are missing, and "
-            "what is older than the first event is not known.",
-            remedy="Raise max_entries of torch.cuda.memory._record_memory_history(), "
-            "and dump the snapshot before recording is turned off.",
+        yield quality_note(
+            "memory.memory_snapshot_cut", history.contradicted, scope=name
         )
     if any(it.reserved is None for it in history.changes):
-        yield QualityNote(
-            kind="memory_reserved_unknown",
-            severity="info",
-            scope=name,
-            message=f"The events of {name} do not lead to its segments at the end, so "
-            "how much was reserved over time is not known.",
-        )
+        yield quality_note("memory.memory_reserved_unknown", scope=name)
+    used = 0 if history.peak is None else history.changes[history.peak].active
+    if used and 2 * history.nameless > used:
+        percent = 100 * history.nameless / used
+        yield quality_note("memory.memory_before_history", scope=name, percent=percent)
 
 
-def _nameless(name: str, history: History) -> Iterator[QualityNote]:
-    """Say why no line is known of the larger part of the peak, where that is old."""
-    if history.peak is None:
-        return
-    used, nameless = history.changes[history.peak].active, history.nameless
-    if used and 2 * nameless > used:
-        yield QualityNote(
-            kind="memory_before_history",
-            severity="warning",
-            scope=name,
-            message=f"{100 * nameless / used:.1f} % of the peak of {name} is in blocks "
-            "that are older than the recorded events: which line asked for them is "
-            "not known.",
-            remedy="Call torch.cuda.memory._record_memory_history() before the program "
-            "makes its model and its optimizer, with a max_entries that keeps all.",
-        )
-
-
-def _notes(values: SnapshotValues) -> Iterator[QualityNote]:
+def _snapshot_notes(values: SnapshotValues) -> Iterator[QualityNote]:
     if not any(values.events.values()):
-        yield QualityNote(
-            kind="no_history",
-            severity="warning",
-            message="The snapshot was taken without a history: it shows what was in "
-            "use at its instant, and nothing of the time before.",
-            remedy=_REMEMBER,
-        )
+        yield quality_note("memory.no_history")
     elif not values.timed:
-        yield QualityNote(
-            kind="no_clock",
-            severity="warning",
-            message="Not every event has a time, or some are months apart: an event's "
-            "time is its number, in microseconds.",
-            remedy="Record with PyTorch 2.2 or later.",
-        )
+        yield quality_note("memory.no_clock")
     if values.failed:
-        yield QualityNote(
-            kind="out_of_memory",
-            severity="warning",
-            count=values.failed,
-            message=f"Memory ran out {values.failed:,} times: an allocation failed.",
-            remedy="Look at what was alive at the peak.",
-        )
+        yield quality_note("memory.out_of_memory", values.failed)
     if values.refused:
         named = ", ".join(
             f"{count:,} {what}" for what, count in values.refused.most_common(3)
         )
-        yield QualityNote(
-            kind="refused_events",
-            severity="warning",
-            count=values.refused.total(),
-            message=f"What cannot be read is left out: {named}.",
-        )
+        yield quality_note("memory.refused_events", values.refused.total(), named=named)

@@ -14,19 +14,20 @@ import polars as pl
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import environment_frame
+from stepscope.formats.declared_words import why_absent
 from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
 from stepscope.trace.quality import notes_frame
 from stepscope.trace.reading.texts import shortened
 from stepscope.trace.tables import ALLOCATIONS, BESIDE, TABLES
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from stepscope.trace.quality import QualityNote
+    from stepscope.unavailable import Unavailable
 
 #: Paths of what was installed or comes with Python, of PyTorch built in place, and of
 #: code that libraries make.
@@ -125,12 +126,7 @@ def memory_trace(
         stacks: The strings that `allocations.stack` refers to.
         start_unix_ns: Time 0 since 1970; None where it was not recorded.
     """
-    absent = Unavailable(
-        code="FORMAT",
-        reason=f"A {what} holds the memory of a program, and no timeline of its host "
-        "or its devices.",
-        remedy=record,
-    )
+    absent = why_absent("memory.memory_alone", what=what, remedy=record)
     try:
         frame = pl.DataFrame(rows, schema=ALLOCATIONS.dtypes())
     except (OverflowError, pl.exceptions.ComputeError):

@@ -7,11 +7,13 @@ on the details page; both changed with the releases.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from stepscope.formats.launch_shapes import MOST_REGISTERS
+from stepscope.trace.schema import read_rows
 from stepscope.trace.tables import (
     KERNEL_METRIC_VALUES,
     KERNEL_METRICS,
@@ -21,145 +23,16 @@ from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from re import Pattern
 
-    from stepscope.formats.nsight_compute.launches import Launch, Measured
+    from stepscope.formats.nsight_compute.launches import Measured
 
-#: Column → names of the metric, the best first; a title that has several meanings is
-#: followed by the base unit of the one that is meant.
-_NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "duration_ps": ("gpu__time_duration.sum", "gpu__time_duration.avg", "Duration"),
-    "registers": ("launch__registers_per_thread", "Registers Per Thread"),
-    "static_shared_memory_bytes": (
-        "launch__shared_mem_per_block_static",
-        "Static Shared Memory Per Block",
-    ),
-    "dynamic_shared_memory_bytes": (
-        "launch__shared_mem_per_block_dynamic",
-        "Dynamic Shared Memory Per Block",
-    ),
-    "multiprocessors": (
-        "device__attribute_multiprocessor_count",
-        "launch__sm_count",
-        "# SMs",
-    ),
-    "waves_per_multiprocessor": ("launch__waves_per_multiprocessor", "Waves Per SM"),
-    "elapsed_cycles": (
-        "sm__cycles_elapsed.max",
-        "sm__cycles_elapsed.avg",
-        "smsp__cycles_elapsed.max",
-        "smsp__cycles_elapsed.avg",
-        "gpc__cycles_elapsed.max",
-        "Elapsed Cycles",
-    ),
-    "core_clock_hz": (
-        "sm__cycles_elapsed.avg.per_second",
-        "smsp__cycles_elapsed.avg.per_second",
-        "gpc__cycles_elapsed.avg.per_second",
-        "SM Frequency",
-    ),
-    "memory_clock_hz": ("dram__cycles_elapsed.avg.per_second", "DRAM Frequency"),
-    "tensor_instructions": (
-        "sm__inst_executed_pipe_tensor.sum",
-        "smsp__inst_executed_pipe_tensor.sum",
-    ),
-    "dram_read_bytes": ("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
-    "dram_write_bytes": ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
-    "dram_bytes": ("dram__bytes.sum",),
-    "l2_bytes": ("lts__t_bytes.sum",),
-    "l1_bytes": ("l1tex__t_bytes.sum",),
-    "compute_percent": (
-        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-        "Compute (SM) Throughput",
-        "SOL SM",
-    ),
-    "memory_percent": (
-        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-        "Memory Throughput %",
-        "SOL Memory",
-    ),
-    "dram_percent": (
-        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-        "DRAM Throughput %",
-        "SOL DRAM",
-    ),
-    "l2_percent": (
-        "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-        "L2 Cache Throughput",
-        "SOL L2 Cache",
-    ),
-    "l1_percent": (
-        "l1tex__throughput.avg.pct_of_peak_sustained_active",
-        "L1/TEX Cache Throughput",
-        "SOL L1/TEX Cache",
-    ),
-    "tensor_pipe_percent": (
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
-        "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
-        "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
-    ),
-    "achieved_occupancy_percent": (
-        "sm__warps_active.avg.pct_of_peak_sustained_active",
-        "Achieved Occupancy",
-    ),
-    "theoretical_occupancy_percent": (
-        "sm__maximum_warps_per_active_cycle_pct",
-        "Theoretical Occupancy",
-    ),
-    "block_limit_registers": (
-        "launch__occupancy_limit_registers",
-        "Block Limit Registers",
-    ),
-    "block_limit_shared_memory": (
-        "launch__occupancy_limit_shared_mem",
-        "Block Limit Shared Mem",
-    ),
-    "block_limit_warps": ("launch__occupancy_limit_warps", "Block Limit Warps"),
-    "block_limit_blocks": ("launch__occupancy_limit_blocks", "Block Limit SM"),
-    "global_load_requests": (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-        "smsp__inst_executed_op_global_ld.sum",
-    ),
-    "global_load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
-    "global_store_requests": (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-        "smsp__inst_executed_op_global_st.sum",
-    ),
-    "global_store_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
-    "load_sectors_per_request": (
-        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
-    ),
-    "store_sectors_per_request": (
-        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
-    ),
-    "load_bytes_per_sector": (
-        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
-    ),
-    "store_bytes_per_sector": (
-        "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio",
-    ),
-    "shared_memory_conflicts": (
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu.sum",
-    ),
-    "shared_memory_wavefronts": (
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-        "smsp__l1tex_data_pipe_lsu_wavefronts_mem_shared.sum",
-    ),
-    "l1_hit_percent": ("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate"),
-    "l2_hit_percent": ("lts__t_sector_hit_rate.pct", "L2 Hit Rate"),
-    "threads_per_instruction": (
-        "smsp__thread_inst_executed_per_inst_executed.ratio",
-        "Avg. Active Threads Per Warp",
-    ),
-}
 #: Metric → its column, and how good the name is (0 is the best).
 COLUMNS_OF: Final = {
     name: (column, rank)
-    for column, names in _NAMES.items()
-    for rank, name in enumerate(names)
+    for column, names in read_rows(
+        Path(__file__).with_name("metrics.md").read_text(encoding="utf-8")
+    )
+    for rank, name in enumerate(names.split("; "))
 }
 #: Column → ways to it from other metrics: each the metrics that are summed, with what
 #: a unit of each counts. A way counts only where all of its metrics were measured.
@@ -234,6 +107,10 @@ _PER_SECOND: Final = ".per_second"
 #: So few reasons are not all of them.
 _FEWEST_STALLS: Final = 8
 _END: Final = 2**62
+#: Columns that are fields of a launch.
+_IDENTITY: Final = (
+    *("launch", "process", "kernel_name", "device", "compute_capability", "stream"),
+)
 _Values = dict[str, float]
 
 
@@ -247,14 +124,23 @@ def metrics(measured: Measured) -> pl.DataFrame:
             # Titles that have several meanings are told apart by their units.
             values.setdefault(f"{it.metric} {it.unit}", it.value)
     rows = [
-        {**_identity(launch), **_columns(values)}
+        {
+            **{name: getattr(launch, name) for name in _IDENTITY},
+            **_sizes_by_axis("block", launch.block),
+            **_sizes_by_axis("grid", launch.grid),
+            **_columns_of_metrics(values),
+        }
         for launch, values in zip(measured.launches, of_launch, strict=True)
     ]
     schema = KERNEL_METRICS.dtypes()
     whole = {name for name, dtype in schema.items() if dtype.is_integer()}
     for row in rows:
         for name in whole & row.keys():
-            row[name] = _whole(row[name])
+            # A count as a whole number; None where it cannot be one.
+            value = row[name]
+            row[name] = None
+            if isinstance(value, (int, float)) and -_END < value < _END:
+                row[name] = round(value)
     return pl.DataFrame(
         [{name: row.get(name) for name in schema} for row in rows], schema=schema
     )
@@ -276,23 +162,16 @@ def rule_results(measured: Measured) -> pl.DataFrame:
     )
 
 
-def _identity(launch: Launch) -> dict[str, object]:
-    sizes: dict[str, object] = {}
-    for what, of_axes in (("block", launch.block), ("grid", launch.grid)):
-        for at, axis in enumerate("xyz"):
-            sizes[f"{what}_{axis}"] = None if of_axes is None else of_axes[at]
+def _sizes_by_axis(
+    what: str, sizes: tuple[int, int, int] | None
+) -> dict[str, int | None]:
     return {
-        "launch": launch.launch,
-        "process": launch.process,
-        "kernel_name": launch.kernel_name,
-        "device": launch.device,
-        "compute_capability": launch.compute_capability,
-        "stream": launch.stream,
-        **sizes,
+        f"{what}_{axis}": None if sizes is None else sizes[at]
+        for at, axis in enumerate("xyz")
     }
 
 
-def _columns(values: _Values) -> dict[str, object]:
+def _columns_of_metrics(values: _Values) -> dict[str, object]:
     best: dict[str, tuple[int, float]] = {}
     for metric, value in values.items():
         column, rank = COLUMNS_OF.get(metric, ("", 0))
@@ -300,17 +179,21 @@ def _columns(values: _Values) -> dict[str, object]:
             best[column] = (rank, value)
     row: dict[str, object] = {column: value for column, (_, value) in best.items()}
     known = {column: value for column, (_, value) in best.items()}
-    counter = _counter(values, known)
+    counter = _metric_counter(values, known)
     for column, ways in SUMMED.items():
         if column not in row:
-            row[column] = next(
-                (sum_ for way in ways if (sum_ := _sum(way, counter)) is not None),
-                None,
-            )
-    row |= _dram(values, known)
+            row[column] = None
+            for way in ways:
+                counts = [(counter(metric), weight) for metric, weight in way.items()]
+                if all(count is not None for count, _ in counts):
+                    row[column] = sum(
+                        (weight * (count or 0.0) for count, weight in counts), 0.0
+                    )
+                    break
+    row |= _device_memory_bytes(values, known)
     tensor = [value for name, value in values.items() if TENSOR_OPS.match(name)]
     row["flops_tensor"] = sum(tensor) if tensor else None
-    row |= _stall(values)
+    row |= _longest_stall(values)
     if (ns := known.get("duration_ps")) is not None:
         row["duration_ps"] = ns * PS_PER_NS if ns >= 0 else None
     if not 0 <= known.get("registers", 0) <= MOST_REGISTERS:
@@ -318,7 +201,7 @@ def _columns(values: _Values) -> dict[str, object]:
     return row
 
 
-def _counter(
+def _metric_counter(
     values: _Values, known: Mapping[str, float]
 ) -> Callable[[str], float | None]:
     cycles, ns = known.get("elapsed_cycles"), known.get("duration_ps")
@@ -338,21 +221,11 @@ def _counter(
     return count
 
 
-def _sum(
-    way: Mapping[str, float], counter: Callable[[str], float | None]
-) -> float | None:
-    total = 0.0
-    for metric, weight in way.items():
-        count = counter(metric)
-        if count is None:
-            return None
-        total += weight * count
-    return total
-
-
-def _dram(values: _Values, known: Mapping[str, float]) -> dict[str, object]:
+def _device_memory_bytes(
+    values: _Values, known: Mapping[str, float]
+) -> dict[str, object]:
     """Return the bytes of device memory, in all and each way, as far as is known."""
-    counter = _counter(values, known)
+    counter = _metric_counter(values, known)
     found = {
         column: known[column]
         if column in known
@@ -376,28 +249,16 @@ _DRAM: Final = {
 }
 
 
-def _stall(values: _Values) -> dict[str, object]:
+def _longest_stall(values: _Values) -> dict[str, object]:
     """Return the longest wait of warps, and its share in all their cycles."""
     for pattern in WARP_STALLS:
-        waits = _matching(pattern, values)
+        waits = {}
+        for name, value in values.items():
+            if match := pattern.match(name):
+                waits[match[1]] = value
         whole = next((values[it] for it in WARP_CYCLES if it in values), None)
         if len(waits) < _FEWEST_STALLS or not whole or whole < 0:
             continue
         reason, cycles = max(waits.items(), key=lambda it: (it[1], it[0]))
         return {"stall_reason": reason, "stall_percent": 100 * cycles / whole}
     return {}
-
-
-def _matching(pattern: Pattern[str], values: _Values) -> _Values:
-    found = {}
-    for name, value in values.items():
-        if match := pattern.match(name):
-            found[match[1]] = value
-    return found
-
-
-def _whole(value: object) -> int | None:
-    """Return a count as a whole number; None where it cannot be one."""
-    if not isinstance(value, (int, float)) or not -_END < value < _END:
-        return None
-    return round(value)

@@ -258,7 +258,18 @@ class _Collected:
                     cells["Metric Value"],
                 )
             elif rule:
-                self._add_rule(row, rule, cells)
+                speedup = self._forms.number(cells["Estimated Speedup"])
+                self.rules.append(
+                    RuleResult(
+                        row=row,
+                        section=cells["Section Name"] or None,
+                        rule=rule,
+                        kind=cells["Rule Type"] or None,
+                        text=shortened(cells["Rule Description"]),
+                        speedup_percent=speedup,
+                        speedup_kind=cells["Estimated Speedup Type"] or None,
+                    )
+                )
             else:
                 self.refused[NO_METRIC] += 1
 
@@ -275,20 +286,6 @@ class _Collected:
                 value=None if number is None else number * factor,
                 unit=base or None,
                 text=shortened(text, _LONGEST_VALUE),
-            )
-        )
-
-    def _add_rule(self, row: int, rule: str, cells: _Cells) -> None:
-        speedup = self._forms.number(cells["Estimated Speedup"])
-        self.rules.append(
-            RuleResult(
-                row=row,
-                section=cells["Section Name"] or None,
-                rule=rule,
-                kind=cells["Rule Type"] or None,
-                text=shortened(cells["Rule Description"]),
-                speedup_percent=speedup,
-                speedup_kind=cells["Estimated Speedup Type"] or None,
             )
         )
 

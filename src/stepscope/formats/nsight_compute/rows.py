@@ -86,7 +86,12 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
     rows_of: list[tuple[_Form, list[str]]] = []
     other: list[str] = []
     header_is_whole = False
-    for form, row in _logical_rows(_decoded(content).split("\n"), refused):
+    # The text; PowerShell writes UTF-16 where output goes into a file.
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        decoded = content.decode("utf-16", "replace")
+    else:
+        decoded = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    for form, row in _logical_rows(decoded.split("\n"), refused):
         if form is None:
             other.append(row)
         elif HEADER.match(row):
@@ -99,14 +104,20 @@ def tables_of(content: bytes, name: str, *, damaged: bool = False) -> TableFile:
         else:
             rows_of[-1][1].append(row)
     other = [line for line in other if line.strip()]
-    said = tuple(dict.fromkeys(_said(other)))
+    said = tuple(
+        dict.fromkeys(
+            shortened((found[1] or line).strip(), _LONGEST_SAID)
+            for line in other
+            if (found := _SAID.match(line))
+        )
+    )
     if not rows_of and refused:
         raise BadInput.at(
             name, "its table of Nsight Compute has a damaged header", Remedy.COPY_AGAIN
         )
     if not rows_of:
-        raise _no_table(name, said, other)
-    tables = tuple(_table(form, rows, refused) for form, rows in rows_of)
+        raise _error_without_table(name, said, other)
+    tables = tuple(_cells_of_table(form, rows, refused) for form, rows in rows_of)
     return TableFile(name, tables, len(other), said, refused, damaged)
 
 
@@ -130,13 +141,6 @@ class _Form(Frozen, frozen=True):
         number = re.compile(rf"{quote}\d*{quote}{delimiter}")
         anything = re.compile(rf'"[^"]*"{delimiter}') if quote else number
         return cls(delimiter, anything, number)
-
-
-def _decoded(content: bytes) -> str:
-    """Return the text; PowerShell writes UTF-16 where output goes into a file."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", "replace")
-    return content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
 def _logical_rows(
@@ -183,7 +187,7 @@ def _is_row(text: str) -> bool:
     return True
 
 
-def _table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
+def _cells_of_table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
     """Return the cells, in each row as many as the header has."""
     reader = csv.reader(iter(rows), delimiter=form.delimiter)
     found: list[list[str]] = []
@@ -199,13 +203,9 @@ def _table(form: _Form, rows: Sequence[str], refused: Counter[str]) -> Table:
     return Table(header, [it[:width] + [""] * (width - len(it)) for it in found[1:]])
 
 
-def _said(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        if found := _SAID.match(line):
-            yield shortened((found[1] or line).strip(), _LONGEST_SAID)
-
-
-def _no_table(name: str, said: Sequence[str], lines: Sequence[str]) -> BadInput:
+def _error_without_table(
+    name: str, said: Sequence[str], lines: Sequence[str]
+) -> BadInput:
     if any(_NO_PERMISSION in line for line in said):
         return BadInput.at(
             name,

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepscope.errors import BadInput
 from stepscope.formats.assemble import environment_frame, only_file
+from stepscope.formats.declared_words import quality_note, why_absent
 from stepscope.formats.nsight_compute.columns import (
     metric_values,
     metrics,
@@ -21,15 +22,13 @@ from stepscope.formats.nsight_compute.launches import collect
 from stepscope.formats.nsight_compute.rows import TableFile, open_tables, tables_of
 from stepscope.formats.vendor_tool import output_of
 from stepscope.nvidia import find_tool
-from stepscope.remedies import Remedy
 from stepscope.rundir import shown_name
 from stepscope.trace.model import TraceData
-from stepscope.trace.quality import QualityNote, notes_frame
+from stepscope.trace.quality import notes_frame
 from stepscope.trace.tables import TABLES
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import polars as pl
@@ -37,21 +36,11 @@ if TYPE_CHECKING:
     from stepscope.formats.nsight_compute.launches import Measured
     from stepscope.formats.nsight_compute.rows import TableFile
     from stepscope.rundir import HostFiles
+    from stepscope.unavailable import Unavailable
 
 #: A report of many launches takes a while.
 _LONGEST_S: Final = 600
 FORMAT: Final = "Nsight Compute"
-_NO_TIMELINE: Final = Unavailable(
-    code="FORMAT",
-    reason="Nsight Compute measures kernels one at a time, and records no timeline.",
-    remedy="Give the table beside a recording of the same program: "
-    "`stepscope report RECORDING --kernels FILE`.",
-)
-_NO_RULES: Final = Unavailable(
-    code="FORMAT",
-    reason="only the details page of Nsight Compute holds what its rules say.",
-    remedy="Write that page too: `ncu --import REPORT --csv --page details`.",
-)
 
 
 def import_report(path: Path) -> TableFile:
@@ -83,109 +72,43 @@ def printed_tables(path: Path, tool: str | None) -> bytes:
             f"Where there is: `ncu --import {path} --csv --page raw > kernels.csv`, "
             "and give kernels.csv.",
         )
-    return b"\n".join(_page(tool, path, page) for page in ("raw", "details"))
-
-
-def _page(tool: str, path: Path, page: str) -> bytes:
-    command = [tool, "--import", str(path.resolve()), "--csv", "--page", page]
-    return output_of(
-        command,
-        path,
-        product="Nsight Compute",
-        longest_s=_LONGEST_S,
-        by_hand=f"`{' '.join(command)} > kernels.csv`.",
-    )
+    printed = []
+    for page in ("raw", "details"):
+        command = [tool, "--import", str(path.resolve()), "--csv", "--page", page]
+        by_hand = f"`{' '.join(command)} > kernels.csv`."
+        printed.append(
+            output_of(
+                command,
+                path,
+                product="Nsight Compute",
+                longest_s=_LONGEST_S,
+                by_hand=by_hand,
+            )
+        )
+    return b"\n".join(printed)
 
 
 def notes(file: TableFile, measured: Measured) -> pl.DataFrame:
     """Return every doubt about a file, gravest first."""
-    return notes_frame(
-        (
-            *_damage(file),
-            *_refused(measured),
-            *_said(file),
-            *_numbers(measured),
-            *_other_lines(file),
-            _replayed(measured),
-        )
-    )
-
-
-def _damage(file: TableFile) -> Iterator[QualityNote]:
+    found = []
     if file.damaged:
-        yield QualityNote(
-            kind="damaged_file",
-            severity="error",
-            message="The packing of the table is damaged: only the launches before the "
-            "damage are shown.",
-            remedy=Remedy.COPY_AGAIN,
-        )
-
-
-def _refused(measured: Measured) -> Iterator[QualityNote]:
-    for reason, count in sorted(measured.refused.items()):
-        yield QualityNote(
-            kind="refused_rows",
-            severity="warning",
-            count=count,
-            scope=reason,
-            message=f"{count:,} rows of the table {reason} are left out.",
-            remedy=Remedy.COPY_AGAIN,
-        )
+        found.append(quality_note("ncu.damaged_file"))
+    found += [
+        quality_note("ncu.refused_rows", count, scope=reason)
+        for reason, count in sorted(measured.refused.items())
+    ]
     if measured.impossible:
-        yield QualityNote(
-            kind="impossible_values",
-            severity="warning",
-            count=measured.impossible,
-            scope="kernel_metrics",
-            message=f"{measured.impossible:,} grids or blocks are ones that no device "
-            "can have; they count as unknown.",
-        )
-
-
-def _said(file: TableFile) -> Iterator[QualityNote]:
+        found.append(quality_note("ncu.impossible_values", measured.impossible))
     if file.said:
-        yield QualityNote(
-            kind="recorder_messages",
-            severity="warning",
-            count=len(file.said),
-            message=f"Nsight Compute itself warns: {'; '.join(file.said[:3])}",
-        )
-
-
-def _numbers(measured: Measured) -> Iterator[QualityNote]:
+        shown = "; ".join(file.said[:3])
+        found.append(quality_note("ncu.recorder_messages", len(file.said), shown=shown))
     if measured.forms.mixed:
-        yield QualityNote(
-            kind="mixed_number_forms",
-            severity="warning",
-            scope="kernel_metrics",
-            message="Some numbers of the table have a decimal comma and others a "
-            "decimal point; those that can be read in both ways are read with "
-            f"a decimal {'comma' if measured.forms.decimal == ',' else 'point'}.",
-            remedy="Measure again with `LC_ALL=C`.",
-        )
-
-
-def _other_lines(file: TableFile) -> Iterator[QualityNote]:
+        decimal = "comma" if measured.forms.decimal == "," else "point"
+        found.append(quality_note("ncu.mixed_number_forms", decimal=decimal))
     if file.other_lines:
-        yield QualityNote(
-            kind="other_lines",
-            severity="info",
-            count=file.other_lines,
-            message=f"{file.other_lines:,} lines beside the table were written by the "
-            "tool or by the program.",
-        )
-
-
-def _replayed(measured: Measured) -> QualityNote:
-    return QualityNote(
-        kind="replayed_kernels",
-        severity="info",
-        count=len(measured.launches),
-        scope="kernel_metrics",
-        message=f"Nsight Compute ran {len(measured.launches):,} launches again and "
-        "again, one at a time: their times belong to no timeline.",
-    )
+        found.append(quality_note("ncu.other_lines", file.other_lines))
+    found.append(quality_note("ncu.replayed_kernels", len(measured.launches)))
+    return notes_frame(tuple(found))
 
 
 def read(source: HostFiles) -> TraceData:
@@ -223,29 +146,25 @@ def _trace(host: str, path: Path, file: TableFile) -> TraceData:
         "kernel_metrics": partial(metrics, measured),
         "kernel_metric_values": partial(metric_values, measured),
         "kernel_rule_results": lambda: (
-            rule_results(measured) if measured.rules else _NO_RULES
+            rule_results(measured) if measured.rules else why_absent("ncu.no_rules")
         ),
-        "environment": partial(_environment, path),
+        "environment": lambda: environment_frame(
+            {
+                "file": shown_name(path),
+                "format": FORMAT,
+                "file_bytes": path.stat().st_size,
+                "grouped": False,
+            }
+        ),
         "quality": partial(notes, file, measured),
     }
     return TraceData(
         host,
-        {name: held.get(name, _no_timeline) for name in TABLES},
+        {
+            name: held.get(name, partial(why_absent, "ncu.no_timeline"))
+            for name in TABLES
+        },
         strings=(),
         # No value of this format is a place in the file.
         data=np.zeros(0, np.uint8),
     )
-
-
-def _no_timeline() -> Unavailable:
-    return _NO_TIMELINE
-
-
-def _environment(path: Path) -> pl.DataFrame:
-    given = {
-        "file": shown_name(path),
-        "format": FORMAT,
-        "file_bytes": path.stat().st_size,
-        "grouped": False,
-    }
-    return environment_frame(given)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
-import polars as pl
 
 from stepscope.errors import BadInput
-from stepscope.formats.assemble import assemble, once, only_file
+from stepscope.formats.assemble import assemble, once, only_file, tracks_frame
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.database.rows import read_export, read_tables
-from stepscope.formats.nsight_systems.decoded.recording import Recording, Track
+from stepscope.formats.nsight_systems.decoded.recording import Recording
 from stepscope.formats.nsight_systems.tables.device_activity import (
     collect_activity,
     why_no_activity,
@@ -34,8 +34,6 @@ from stepscope.formats.nsight_systems.tables.quality import quality
 from stepscope.formats.vendor_tool import output_of
 from stepscope.formats.workers import grouped_by_name, grouped_by_time
 from stepscope.nvidia import find_tool
-from stepscope.trace.tables import TRACKS
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,21 +47,6 @@ _LONGEST_S: Final = 1800
 _SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
 _ANALYSIS: Final = "ANALYSIS_DETAILS"
 _PACKED: Final = ".gz"
-_NO_PARAMETERS: Final = Unavailable(
-    code="FORMAT",
-    reason="Nsight Systems does not record the variables of the model.",
-    remedy="Count the parameters in the program itself.",
-)
-_NO_HLO: Final = Unavailable(
-    code="NO_HLO",
-    reason="Nsight Systems databases hold no HLO module.",
-    remedy="Ops are named by the ranges of the program.",
-)
-_NO_GEOMETRIES: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="No kernel in the database carries launch details.",
-    remedy="Record with `nsys profile --trace=cuda,nvtx`.",
-)
 
 
 def export_report(path: Path, limit_bytes: int) -> Export:
@@ -90,20 +73,16 @@ def export_report(path: Path, limit_bytes: int) -> Export:
         )
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
         database = Path(folder, "report.sqlite")
-        _export(tool, path, database)
+        report = str(path.resolve())
+        output_of(
+            [tool, "export", "--type=sqlite", f"--output={database}", report],
+            path,
+            product="Nsight Systems",
+            longest_s=_LONGEST_S,
+            by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
+            made=database,
+        )
         return msgspec.structs.replace(read_export(database, limit_bytes), path=path)
-
-
-def _export(tool: str, path: Path, database: Path) -> None:
-    report = str(path.resolve())
-    output_of(
-        [tool, "export", "--type=sqlite", f"--output={database}", report],
-        path,
-        product="Nsight Systems",
-        longest_s=_LONGEST_S,
-        by_hand=f"`{tool} export --type sqlite {report}`, and give the database.",
-        made=database,
-    )
 
 
 def recorded_together(files: Sequence[Path]) -> list[tuple[Path, ...]]:
@@ -160,7 +139,9 @@ def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
     return assemble(
         source.host,
         {
-            "tracks": lambda: _tracks(recording),
+            "tracks": lambda: tracks_frame(
+                recording.tracks, line.tracks["event_begin"], line.tracks["event_end"]
+            ),
             "events": lambda: line.events,
             "event_types": lambda: line.event_types,
             "stats": lambda: arguments.frame,
@@ -169,29 +150,17 @@ def _trace(source: HostFiles, read: Callable[[Path, int], Export]) -> TraceData:
             ),
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
-            "parameters": _NO_PARAMETERS,
-            "hlo_ops": _NO_HLO,
+            "parameters": why_absent("nsight.no_parameters"),
+            "hlo_ops": why_absent("nsight.no_hlo"),
             "devices": lambda: devices(recording, activity()),
             "environment": lambda: environment(recording),
             "quality": lambda: quality(recording, activity()),
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),
-        no_geometries=_NO_GEOMETRIES,
+        no_geometries=why_absent("nsight.no_geometries"),
         strings=arguments.strings,
         # No value of this format is a place in the file.
         data=np.zeros(0, np.uint8),
         recorder="nsight",
-    )
-
-
-def _tracks(recording: Recording) -> pl.DataFrame:
-    columns = {
-        field: [getattr(track, field) for track in recording.tracks]
-        for field in Track._fields
-    }
-    rows = recording.timeline.tracks
-    return pl.DataFrame(
-        {**columns, **{it: rows[it] for it in ("event_begin", "event_end")}},
-        schema=TRACKS.dtypes(),
     )

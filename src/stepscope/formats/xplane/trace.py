@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import assemble, once
+from stepscope.formats.assemble import assemble, once, tracks_frame
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.xplane.decoded.recording import Recording
-from stepscope.formats.xplane.decoded.tracks import tracks_frame
 from stepscope.formats.xplane.tables.device_activity import collect_activity
 from stepscope.formats.xplane.tables.environment import devices, environment
 from stepscope.formats.xplane.tables.host import allocations, iterators, launches
@@ -27,7 +27,6 @@ from stepscope.formats.xplane.tables.quality import quality
 from stepscope.rundir import is_spool
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.reading.decode import decode, decode_bytes
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, CATEGORY, OP_CATEGORY
@@ -36,13 +35,6 @@ if TYPE_CHECKING:
     from stepscope.rundir import HostFiles
     from stepscope.trace.model import TraceData
     from stepscope.xspace.reading.columns import XSpace
-
-
-_NO_GEOMETRIES: Final = Unavailable(
-    code="NO_KERNEL_DETAILS",
-    reason="No kernel carries launch details.",
-    remedy="Record on a GPU with the device tracer on; TPUs have no such details.",
-)
 
 
 def read(source: HostFiles) -> TraceData:
@@ -86,8 +78,10 @@ def _trace(recording: Recording) -> TraceData:
             "events": line.frame,
             "event_types": lambda: _event_types(recording),
             "aggregates": line.aggregates,
-            "stats": lambda: _stats(recording),
-            "type_stats": lambda: _type_stats(recording),
+            "stats": lambda: recording.stats.frame("event", STATS.dtypes()),
+            "type_stats": lambda: recording.type_stats.frame(
+                "type", TYPE_STATS.dtypes()
+            ),
             "launches": calls,
             "allocations": lambda: allocations(recording),
             "iterators": lambda: iterators(recording),
@@ -104,7 +98,7 @@ def _trace(recording: Recording) -> TraceData:
         },
         work=activity,
         why_no_work=lambda: why_no_activity(recording, activity()),
-        no_geometries=_NO_GEOMETRIES,
+        no_geometries=why_absent("xplane.no_geometries"),
         strings=recording.strings,
         data=recording.space.data,
     )
@@ -138,42 +132,14 @@ def _event_types(recording: Recording) -> pl.DataFrame:
                 "display_name", types.display_name
             ),
             "known": ~types.unknown,
-            "op": _of_category(recording, "op", OP_CATEGORY),
-            "annotation": _of_category(recording, "annotation", ANNOTATION_CATEGORY),
+            "op": _holds_category(recording, "op", OP_CATEGORY),
+            "annotation": _holds_category(recording, "annotation", ANNOTATION_CATEGORY),
         },
         schema=EVENT_TYPES.dtypes(),
     )
 
 
-def _of_category(recording: Recording, name: str, category: str) -> pl.Series:
+def _holds_category(recording: Recording, name: str, category: str) -> pl.Series:
     texts = recording.texts()
     handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
     return nullable(name, handles == texts.find(category), handles >= 0)
-
-
-def _stats(recording: Recording) -> pl.DataFrame:
-    stats = recording.stats
-    return pl.DataFrame(
-        {
-            "event": stats.event,
-            "key": stats.key,
-            "kind": stats.kind,
-            "value": stats.value,
-            "length": stats.length,
-        },
-        schema=STATS.dtypes(),
-    )
-
-
-def _type_stats(recording: Recording) -> pl.DataFrame:
-    stats = recording.space.type_stats
-    return pl.DataFrame(
-        {
-            "type": stats.type,
-            "key": stats.key,
-            "kind": stats.kind,
-            "value": stats.value,
-            "length": stats.length,
-        },
-        schema=TYPE_STATS.dtypes(),
-    )

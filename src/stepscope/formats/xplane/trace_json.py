@@ -24,8 +24,7 @@ from stepscope.xspace.writing.builders import Unsigned
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from stepscope.rundir import HostFiles
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder, Value
@@ -152,38 +151,51 @@ def message_of(source: HostFiles) -> bytes:
         BadInput: The file is no such timeline, or broken.
     """
     path = only_file(source)
+    data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
+    again = "Copy the whole file again, or give the .xplane.pb beside it."
+    content = data.tobytes()
     try:
-        return _message(source.host, _events(source, path))
+        if content.startswith(_MESSAGE):
+            events = events_of_message(content)
+        else:
+            events = msgspec.json.decode(content, type=_Document, strict=False).events
+        return _message_of_events(source.host, events)
+    except MalformedMessage:
+        raise BadInput.at(path, "is cut or damaged", again) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput.at(path, f"its JSON is broken or cut: {error}", again) from None
     except RecursionError:
         raise BadInput.at(
             path, "its values are within one another too deeply", Remedy.COPY_AGAIN
         ) from None
 
 
-def _events(source: HostFiles, path: Path) -> list[ViewerEvent]:
-    data = open_bytes(path, limit_bytes=source.limit_bytes, mapped=source.mapped)[0]
-    again = "Copy the whole file again, or give the .xplane.pb beside it."
-    content = data.tobytes()
-    try:
-        if content.startswith(_MESSAGE):
-            return events_of_message(content)
-        return msgspec.json.decode(content, type=_Document, strict=False).events
-    except MalformedMessage:
-        raise BadInput.at(path, "is cut or damaged", again) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput.at(path, f"its JSON is broken or cut: {error}", again) from None
-
-
-def _message(host: str, events: list[ViewerEvent]) -> bytes:
+def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
     space = XSpaceBuilder(host, start_ns=None)
     timed = [
         it
         for it in events
         if it.ph == "X" and it.ts is not None and abs(it.ts) < _NOT_A_TIME_US
     ]
-    begin = _begin(timed)
-    shown = [it for it in timed if _is_near(it, begin)]
-    names = _names(events)
+    times = [it.ts or 0.0 for it in timed]
+    begin = min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
+    # An event lasts, and lies from the begin, as long as a recording can.
+    longest = _NOT_OF_A_RECORDING_US
+    shown = [
+        it
+        for it in timed
+        if 0 <= it.dur < longest and abs((it.ts or 0.0) - begin) < longest
+    ]
+    # Process, and thread or None → its name.
+    names: dict[tuple[int, int | None], str] = {}
+    for one in events:
+        given = (one.args or {}).get("name")
+        if one.ph != "M" or given is None:
+            continue
+        if one.name == "process_name":
+            names[one.pid, None] = str(given)
+        elif one.name == "thread_name":
+            names[one.pid, one.tid] = str(given)
     lines: dict[tuple[int, int], LineBuilder] = {}
     # A device of which nothing was recorded is named, and has no event.
     planes: dict[int, PlaneBuilder] = {
@@ -200,7 +212,12 @@ def _message(host: str, events: list[ViewerEvent]) -> bytes:
         line = lines.get((one.pid, one.tid))
         if line is None:
             name = names.get((one.pid, one.tid), "")
-            line = lines[one.pid, one.tid] = plane.line(_line_id(one.tid), name=name)
+            line = lines[one.pid, one.tid] = plane.line(
+                one.tid - 2 * _NEGATIVE
+                if _NEGATIVE <= one.tid < 2 * _NEGATIVE
+                else one.tid,
+                name=name,
+            )
         values = dict(one.args or {})
         long_name = str(values.pop(_LONG_NAME, ""))
         key = (one.pid, one.name, long_name)
@@ -235,35 +252,6 @@ def _say_what_is_missing(
     for count, what in ((other, "of kinds that are not read"), (broken, "broken")):
         if count:
             space.warning(f"dropped {count} events: {what}")
-
-
-def _names(events: Iterable[ViewerEvent]) -> dict[tuple[int, int | None], str]:
-    """Process, and thread or None → its name."""
-    found: dict[tuple[int, int | None], str] = {}
-    for one in events:
-        given = (one.args or {}).get("name")
-        if one.ph != "M" or given is None:
-            continue
-        if one.name == "process_name":
-            found[one.pid, None] = str(given)
-        elif one.name == "thread_name":
-            found[one.pid, one.tid] = str(given)
-    return found
-
-
-def _begin(timed: Iterable[ViewerEvent]) -> float:
-    times = [it.ts or 0.0 for it in timed]
-    return min(times) if times and max(times) >= _NOT_OF_A_RECORDING_US else 0.0
-
-
-def _is_near(event: ViewerEvent, begin_us: float) -> bool:
-    """Return whether an event lasts, and lies from the begin, as long as one can."""
-    longest = _NOT_OF_A_RECORDING_US
-    return 0 <= event.dur < longest and abs((event.ts or 0.0) - begin_us) < longest
-
-
-def _line_id(thread: int) -> int:
-    return thread - 2 * _NEGATIVE if _NEGATIVE <= thread < 2 * _NEGATIVE else thread
 
 
 def _value(name: str, value: Any) -> Value:

@@ -14,18 +14,24 @@ from stepscope.compare.comparison import compare
 from stepscope.compare.measured import measured
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
-from stepscope.report.compose import compose, judge
+from stepscope.report.compose import compose, judge_profile
 from stepscope.report.exports import render_csv
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
-from stepscope.report.tables import LIMITS, arranged, choose, name_of_main, tables
+from stepscope.report.tables import (
+    LIMITS,
+    arrange_rows,
+    choose_table,
+    name_of_main,
+    tables,
+)
 from stepscope.report.words.pages import page_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
-from stepscope.serve.runs.cutting import Cut, cut, fitting, text_bytes
-from stepscope.serve.runs.judged import told_findings
+from stepscope.serve.runs.cutting import Cut, count_fitting_rows, cut_tables, text_bytes
+from stepscope.serve.runs.judged import findings_record
 from stepscope.thresholds import THRESHOLDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
@@ -75,40 +81,44 @@ class TableQuestion(NamedTuple):
     limit: int | None = None
 
 
-def tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
+def write_tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
     """Write the envelope, its tables cut at `rows`, and what was cut."""
-    result = opened.result(asked.tool.name, asked.hosts, asked.options)
-    view = opened.view(asked.hosts)
+    result = opened.tool_result(asked.tool.name, asked.hosts, asked.options)
+    view = opened.view_of_hosts(asked.hosts)
     shown, cuts = (
-        (result, []) if isinstance(result, Unavailable) else cut(result, rows=rows)
+        (result, [])
+        if isinstance(result, Unavailable)
+        else cut_tables(result, rows=rows)
     )
-    envelope = to_json.envelope(
+    envelope = to_json.make_envelope(
         asked.tool.name, shown, profile=view.described, quality=view.doubts
     )
     absent = isinstance(result, Unavailable)
     words = {} if absent else page_words(asked.tool.name, result)
     about: dict[str, Plain] = {"cut": plain(cuts), "words": plain(words)}
-    return _json({**to_json.plain_envelope(envelope), **about})
+    return msgspec.json.encode({**to_json.plain_envelope(envelope), **about})
 
 
-def table(opened: Opened, asked: TableQuestion) -> bytes:
+def write_table(opened: Opened, asked: TableQuestion) -> bytes:
     """Write one page of one table."""
-    result = _result(opened, asked)
+    result = _table_result(opened, asked)
     if isinstance(result, Unavailable):
-        return _json({**_about(asked, "", result), "columns": [], "rows": []})
-    names, name, whole, chosen = _arranged(result, asked)
+        return msgspec.json.encode(
+            {**_about_table(asked, "", result), "columns": [], "rows": []}
+        )
+    names, name, whole, chosen = _arranged_table(result, asked)
     wanted = chosen.slice(asked.offset, asked.limit)
-    part = wanted.head(fitting(wanted))
+    part = wanted.head(count_fitting_rows(wanted))
     cuts = (
         [Cut(table=name, rows=wanted.height, given=part.height)]
         if part.height < wanted.height
         else []
     )
-    return _json(
+    return msgspec.json.encode(
         {
-            **_about(asked, name, result),
+            **_about_table(asked, name, result),
             "tables": names,
-            "columns": [_column(one) for one in chosen],
+            "columns": [_column_record(one) for one in chosen],
             "total": whole,
             "matching": chosen.height,
             "rows": [plain(list(row)) for row in part.iter_rows()],
@@ -117,22 +127,22 @@ def table(opened: Opened, asked: TableQuestion) -> bytes:
     )
 
 
-def frame(opened: Opened, asked: TableQuestion) -> bytes:
+def write_frame(opened: Opened, asked: TableQuestion) -> bytes:
     """Write the rows of a page of a table in columns."""
-    result = _result(opened, asked)
+    result = _table_result(opened, asked)
     if isinstance(result, Unavailable):
-        return frames.encode(pl.DataFrame(), _about(asked, "", result))
-    names, name, whole, chosen = _arranged(result, asked)
+        return frames.encode_frame(pl.DataFrame(), _about_table(asked, "", result))
+    names, name, whole, chosen = _arranged_table(result, asked)
     meta = {
-        **_about(asked, name, result),
+        **_about_table(asked, name, result),
         "tables": names,
         "total": whole,
         "matching": chosen.height,
     }
-    return frames.encode(chosen.slice(asked.offset, asked.limit), meta)
+    return frames.encode_frame(chosen.slice(asked.offset, asked.limit), meta)
 
 
-def csv(opened: Opened, asked: TableQuestion) -> bytes:
+def write_csv(opened: Opened, asked: TableQuestion) -> bytes:
     """Write all rows of a table as CSV.
 
     Raises:
@@ -140,14 +150,14 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
     """
     known = asked.of.tool.options.__struct_fields__
     whole = {**dict.fromkeys(LIMITS.intersection(known)), **asked.of.options}
-    result = _result(opened, asked._replace(of=asked.of._replace(options=whole)))
+    result = _table_result(opened, asked._replace(of=asked.of._replace(options=whole)))
     if isinstance(result, Unavailable):
         raise Refused(
             404,
             "unknown_table",
             f"{asked.of.tool.name} is not available: {result.reason} {result.remedy}",
         )
-    chosen = _arranged(result, asked)[3]
+    chosen = _arranged_table(result, asked)[3]
     size = int(text_bytes(chosen).sum())
     if size > _MOST_CSV_BYTES:
         raise Refused(
@@ -160,45 +170,45 @@ def csv(opened: Opened, asked: TableQuestion) -> bytes:
     return render_csv(chosen).encode()
 
 
-def profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
+def write_profile(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write run, hosts and devices, and the doubts about the recording."""
-    view = opened.view(hosts)
+    view = opened.view_of_hosts(hosts)
     frameworks = plain(opened.named_frameworks(hosts))
-    return _json({**_circumstances(view), "frameworks": frameworks})
+    return msgspec.json.encode({**_profile_and_doubts(view), "frameworks": frameworks})
 
 
-def findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
+def write_findings(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write what is said first, and every finding as a record and in words."""
-    view = opened.view(hosts)
+    view = opened.view_of_hosts(hosts)
     opened.working.stage("Findings")
-    told = told_findings(view.profile)
+    told = findings_record(view.profile)
     absent = {
         name: plain(found)
         for name in _NOT_EVERYWHERE
-        if isinstance(found := opened.result(name, hosts, {}), Unavailable)
+        if isinstance(found := opened.tool_result(name, hosts, {}), Unavailable)
     }
-    return _json({**_circumstances(view), **told, "absent": absent})
+    return msgspec.json.encode({**_profile_and_doubts(view), **told, "absent": absent})
 
 
-def program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
+def write_program_files(opened: Opened, hosts: tuple[str, ...]) -> bytes:
     """Write the names of the files whose lines have times."""
-    result = opened.result("model_views", hosts, {})
+    result = opened.tool_result("model_views", hosts, {})
     if isinstance(result, Unavailable):
-        return _json([])
+        return msgspec.json.encode([])
     names = tables(result)["source"]["file"].unique().drop_nulls()
-    return _json(names.sort().to_list())
+    return msgspec.json.encode(names.sort().to_list())
 
 
-def report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
+def write_report(opened: Opened, hosts: tuple[str, ...], *, form: str) -> bytes:
     """Write what `stepscope report` writes."""
-    document = compose(opened.view(hosts).profile, opened.working)
+    document = compose(opened.view_of_hosts(hosts).profile, opened.working)
     if form == "json":
         return to_json.render_document(document)
     lines = as_text.render(report_outline(document), width=_TEXT_WIDTH)
     return plain_text(lines).encode()
 
 
-def _circumstances(view: View) -> dict[str, Plain]:
+def _profile_and_doubts(view: View) -> dict[str, Plain]:
     return {
         "schema": SCHEMA,
         "profile": plain(view.described),
@@ -206,26 +216,26 @@ def _circumstances(view: View) -> dict[str, Plain]:
     }
 
 
-def _result(opened: Opened, asked: TableQuestion) -> msgspec.Struct | Unavailable:
-    return opened.result(asked.of.tool.name, asked.of.hosts, asked.of.options)
+def _table_result(opened: Opened, asked: TableQuestion) -> msgspec.Struct | Unavailable:
+    return opened.tool_result(asked.of.tool.name, asked.of.hosts, asked.of.options)
 
 
-def _arranged(
+def _arranged_table(
     result: msgspec.Struct, asked: TableQuestion
 ) -> tuple[list[Plain], str, int, pl.DataFrame]:
     """Return (names of all tables, name of this one, number of its rows, the rows)."""
     found = tables(result)
     try:
-        whole = choose(found, asked.table)
+        whole = choose_table(found, asked.table)
     except BadUsage as error:
         raise Refused(404, "unknown_table", str(error)) from error
-    chosen = arranged(
+    chosen = arrange_rows(
         whole, holding=asked.holding, sort=asked.sort, descending=asked.descending
     )
     return list(found), asked.table or name_of_main(found), whole.height, chosen
 
 
-def _about(
+def _about_table(
     asked: TableQuestion, name: str, result: msgspec.Struct | Unavailable
 ) -> dict[str, Plain]:
     absent = result if isinstance(result, Unavailable) else None
@@ -242,9 +252,14 @@ def _about(
     }
 
 
-def _column(one: pl.Series) -> dict[str, Plain]:
+def _column_record(one: pl.Series) -> dict[str, Plain]:
     """Describe a column by what decides how all its cells are shown."""
-    kind = _type(one.dtype)
+    kind = "boolean" if one.dtype == pl.Boolean else "text"
+    if one.dtype.is_integer():
+        kind = "integer"
+    elif one.dtype.is_numeric() or one.dtype == pl.Null:
+        # A column of nulls alone is mostly one of numbers that were not measured.
+        kind = "number"
     largest = None
     if kind in ("integer", "number"):
         low, high = one.min(), one.max()
@@ -258,26 +273,13 @@ def _column(one: pl.Series) -> dict[str, Plain]:
     }
 
 
-def _type(dtype: pl.DataType) -> str:
-    if dtype.is_integer():
-        return "integer"
-    # A column of nulls alone is mostly one of numbers that were not measured.
-    if dtype.is_numeric() or str(dtype) == "Null":
-        return "number"
-    return "boolean" if str(dtype) == "Boolean" else "text"
-
-
-def _json(value: Plain) -> bytes:
-    return msgspec.json.encode(value)
-
-
-def measured_run(opened: Opened) -> bytes:
+def write_measured_run(opened: Opened) -> bytes:
     """Write what a comparison needs of a whole run, for this process alone."""
     opened.working.stage("Comparing")
-    return pickle.dumps(_measured(opened))
+    return pickle.dumps(_measured_profile(opened))
 
 
-def compared(base: Opened, new: bytes, *, same_work: bool) -> bytes:
+def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
     """Write what changed, as `stepscope diff` does.
 
     Args:
@@ -287,19 +289,21 @@ def compared(base: Opened, new: bytes, *, same_work: bool) -> bytes:
     """
     base.working.stage("Comparing")
     after: Measured = pickle.loads(new)  # noqa: S301 - kept by the store, and by it alone
-    found = compare(_measured(base), after, thresholds=THRESHOLDS, same_work=same_work)
+    found = compare(
+        _measured_profile(base), after, thresholds=THRESHOLDS, same_work=same_work
+    )
     return to_json.render_comparison(found)
 
 
-def _measured(opened: Opened) -> Measured:
-    profile = opened.view(()).profile
-    return measured(profile, judge(profile).findings)
+def _measured_profile(opened: Opened) -> Measured:
+    profile = opened.view_of_hosts(()).profile
+    return measured(profile, judge_profile(profile).findings)
 
 
-def explained(
+def write_explanation(
     opened: Opened, host: str | None, asked: Asked, *, device: int | None
 ) -> bytes:
     """Write whose time a stretch is, as `stepscope explain` does."""
-    profile = opened.view(() if host is None else (host,)).profile
+    profile = opened.view_of_hosts(() if host is None else (host,)).profile
     found = explain_gap(profile, profile.hosts[0], asked, device=device)
     return to_json.render_gap(found)

@@ -24,7 +24,7 @@ class Bounded(Generic[Value]):
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._held: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._held_profile: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -33,33 +33,33 @@ class Bounded(Generic[Value]):
         """Return the bytes of all values together."""
         return self._bytes
 
-    def get(self, key: Hashable) -> Value | None:
+    def get_value(self, key: Hashable) -> Value | None:
         """Return the value of a key and mark it as used; None where there is none."""
         with self._lock:
-            if key not in self._held:
+            if key not in self._held_profile:
                 return None
-            self._held.move_to_end(key)
-            return self._held[key][0]
+            self._held_profile.move_to_end(key)
+            return self._held_profile[key][0]
 
-    def put(self, key: Hashable, value: Value, *, cost_bytes: int) -> None:
+    def put_value(self, key: Hashable, value: Value, *, cost_bytes: int) -> None:
         """Keep a value, and drop others until all fit."""
         with self._lock:
-            self._drop(key)
+            self._drop_value(key)
             if cost_bytes > self._most_bytes:
                 return
-            while self._held and self._bytes + cost_bytes > self._most_bytes:
-                self._drop(next(iter(self._held)))
-            self._held[key] = (value, cost_bytes)
+            while self._held_profile and self._bytes + cost_bytes > self._most_bytes:
+                self._drop_value(next(iter(self._held_profile)))
+            self._held_profile[key] = (value, cost_bytes)
             self._bytes += cost_bytes
 
-    def clear(self) -> None:
+    def forget_values(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._held.clear()
+            self._held_profile.clear()
             self._bytes = 0
 
-    def _drop(self, key: Hashable) -> None:
-        found = self._held.pop(key, None)
+    def _drop_value(self, key: Hashable) -> None:
+        found = self._held_profile.pop(key, None)
         if found is not None:
             self._bytes -= found[1]
 
@@ -90,7 +90,7 @@ class Working:
         self.now: Work | None = None
 
     @contextmanager
-    def on(self, run: str, *, stages: int) -> Iterator[None]:
+    def announce_work(self, run: str, *, stages: int) -> Iterator[None]:
         """Announce a computation while it lasts."""
         self.now = Work(run=run, what="", done=-1, of=stages, since_s=time.monotonic())
         try:

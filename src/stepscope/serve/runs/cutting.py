@@ -7,15 +7,12 @@ that a real program gives. Ordinary answers have less than a megabyte of text.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import polars as pl
 
 from stepscope.analysis.results.walk import fields_of, is_rows, with_changed_leaves
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Largest number of bytes of text in all tables of an answer together.
 MOST_TEXT_BYTES: Final = 2**26
@@ -35,7 +32,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     given: int
 
 
-def cut(
+def cut_tables(
     result: msgspec.Struct, *, rows: int, most_bytes: int = MOST_TEXT_BYTES
 ) -> tuple[msgspec.Struct, list[Cut]]:
     """Return the result with no table longer than `rows`, and what was cut.
@@ -64,7 +61,7 @@ def text_bytes(frame: pl.DataFrame) -> pl.Series:
     )["bytes"]
 
 
-def fitting(frame: pl.DataFrame, most_bytes: int = MOST_TEXT_BYTES) -> int:
+def count_fitting_rows(frame: pl.DataFrame, most_bytes: int = MOST_TEXT_BYTES) -> int:
     """Return how many rows fit before their texts exceed `most_bytes`."""
     return int((text_bytes(frame).cum_sum() <= most_bytes).sum())
 
@@ -80,35 +77,25 @@ class _Cutting:
     def cut_leaf(self, path: str, value: object) -> object:
         """Return a part of a result, cut where it is a table."""
         if isinstance(value, pl.DataFrame):
-            return self._frame(value, path)
-        return self._listed(value, path) if is_rows(value) else value
-
-    def _frame(self, frame: pl.DataFrame, path: str) -> pl.DataFrame:
-        head = frame.head(self._rows)
-        given = fitting(head, self._left_bytes)
-        head = head.head(given)
-        self._left_bytes -= int(text_bytes(head).sum())
-        if given == frame.height:
-            return frame
-        self.cuts.append(Cut(table=path, rows=frame.height, given=given))
-        return head
-
-    def _listed(self, rows: Sequence[object], path: str) -> Sequence[object]:
-        sizes = list(accumulate(map(_weight, rows[: self._rows])))
+            sizes = text_bytes(value.head(self._rows)).cum_sum().to_list()
+        elif is_rows(value):
+            sizes = list(accumulate(map(_text_weight, value[: self._rows])))
+        else:
+            return value
         given = sum(size <= self._left_bytes for size in sizes)
         self._left_bytes -= sizes[given - 1] if given else 0
-        if given == len(rows):
-            return rows
-        self.cuts.append(Cut(table=path, rows=len(rows), given=given))
-        return rows[:given]
+        if given == len(value):
+            return value
+        self.cuts.append(Cut(table=path, rows=len(value), given=given))
+        return value[:given]
 
 
-def _weight(value: object) -> int:
+def _text_weight(value: object) -> int:
     """Estimate how many bytes the texts in a row have, at any depth."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, pl.DataFrame):
         return int(text_bytes(value).sum())
     if isinstance(value, tuple | list):
-        return sum(map(_weight, value))
-    return sum(map(_weight, (fields_of(value) or {}).values()))
+        return sum(map(_text_weight, value))
+    return sum(map(_text_weight, (fields_of(value) or {}).values()))

@@ -11,7 +11,7 @@ from stepscope.analysis.ops.selection import op_names
 from stepscope.analysis.steps.rows import step_at
 from stepscope.analysis.timeline.located import spot_of
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.words import findings as finding_words
 from stepscope.report.words.checks import most_valuable, stage_counts, together_words
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
     from stepscope.analysis.tools import ProfileWithTools
     from stepscope.derive.facts.evidence import Evidence
     from stepscope.report.plain import Plain
-    from stepscope.report.words.checks import Valuable
 
 #: Rule → tools that show the numbers it rests on.
 _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
 
 
-def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
+def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
     """Return what is said first, what to do, the checklist, and every finding."""
-    judged = judge(profile)
+    judged = judge_profile(profile)
     frameworks = profile.of_run(frameworks_used)
     places = _Places(profile)
     by_id = {one.id: one for one in judged.findings}
@@ -42,7 +41,20 @@ def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
         "together": (
             together_words(judged.together, by_title=True) if valuable else None
         ),
-        "verdict": [_verdict(one, by_id[one.finding], places) for one in valuable],
+        "verdict": [
+            {
+                "finding": one.finding,
+                "label": one.label,
+                "text": " ".join(part for part in (one.found, one.action) if part),
+                "promise": one.promise,
+                "code": one.code,
+                "place": places.describe_place(by_id[one.finding].evidence[0])
+                if by_id[one.finding].evidence
+                else None,
+                "pages": list(_PAGES[one.finding]),
+            }
+            for one in valuable
+        ],
         "stages": [
             {
                 **plain_fields(one),
@@ -52,7 +64,7 @@ def told_findings(profile: ProfileWithTools) -> dict[str, Plain]:
             for one in checklist(judged.findings)
         ],
         "findings": [
-            {**plain_fields(one), "words": _words(one, frameworks, places)}
+            {**plain_fields(one), "words": _finding_words(one, frameworks, places)}
             for one in judged.findings
         ],
     }
@@ -65,7 +77,7 @@ class _Places:
         self._profile = profile
         self._ops = op_names(profile)
 
-    def of(self, one: Evidence) -> dict[str, Plain]:
+    def describe_place(self, one: Evidence) -> dict[str, Plain]:
         """Return a range in words, its op and step, and where it is on the timeline."""
         spot = spot_of(
             self._profile,
@@ -85,19 +97,9 @@ class _Places:
         }
 
 
-def _verdict(one: Valuable, finding: Finding, places: _Places) -> dict[str, Plain]:
-    return {
-        "finding": one.finding,
-        "label": one.label,
-        "text": " ".join(part for part in (one.found, one.action) if part),
-        "promise": one.promise,
-        "code": one.code,
-        "place": places.of(finding.evidence[0]) if finding.evidence else None,
-        "pages": list(_PAGES[one.finding]),
-    }
-
-
-def _words(finding: Finding, frameworks: tuple[str, ...], places: _Places) -> Plain:
+def _finding_words(
+    finding: Finding, frameworks: tuple[str, ...], places: _Places
+) -> Plain:
     failed = finding.status == "fail"
     why = finding.unavailable
     return {
@@ -105,15 +107,15 @@ def _words(finding: Finding, frameworks: tuple[str, ...], places: _Places) -> Pl
         "headline": finding_words.headline(finding),
         # What does not apply asks for nothing.
         "remedy": why.remedy if why and finding.status == "cannot_tell" else None,
-        "reasons": finding_words.reasons(finding) if failed else None,
-        "names": finding_words.names(finding) if failed else None,
-        "pattern": finding_words.pattern(finding),
+        "reasons": finding_words.cause_words(finding) if failed else None,
+        "names": finding_words.part_shares(finding) if failed else None,
+        "pattern": finding_words.pattern_sentence(finding),
         "owners": [OWNER_WORDS[owner] for owner in finding.owners],
-        "gain": finding_words.gain(finding) if failed else None,
-        "standing": finding_words.standing(finding) if failed else None,
+        "gain": finding_words.gain_words(finding) if failed else None,
+        "standing": finding_words.standing_words(finding) if failed else None,
         "threshold": finding_words.threshold_words(finding),
-        "numbers": [list(one) for one in finding_words.numbers(finding)],
-        "evidence": [places.of(one) for one in finding.evidence],
+        "numbers": [list(one) for one in finding_words.number_rows(finding)],
+        "evidence": [places.describe_place(one) for one in finding.evidence],
         "pages": list(_PAGES[finding.id]),
         "actions": plain(finding_words.fitting_actions(finding, frameworks)),
     }

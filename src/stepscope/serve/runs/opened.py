@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.analysis.tools import find_tool, needs
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded
@@ -46,12 +44,12 @@ class View:
     @cached_property
     def described(self) -> Profile:
         """Return run, hosts and devices of the profile."""
-        return describe(self.profile)
+        return describe_profile(self.profile)
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
         """Return the doubts about the recording."""
-        return doubts(self.profile)
+        return recording_doubts(self.profile)
 
 
 class Opened:
@@ -65,36 +63,43 @@ class Opened:
         self._views: Bounded[View] = Bounded(_RESULTS_BYTES)
         self._results: Bounded[msgspec.Struct | Unavailable] = Bounded(_RESULTS_BYTES)
 
-    def view(self, hosts: tuple[str, ...]) -> View:
+    def view_of_hosts(self, hosts: tuple[str, ...]) -> View:
         """Return the profile limited to these hosts; to all where none is named.
 
         Raises:
             Refused: There is no such host.
         """
-        chosen = self._known(hosts)
-        found = self._views.get(chosen)
+        for host in hosts:
+            if host not in self._all.hosts:
+                listed = ", ".join(self._all.hosts)
+                raise Refused(
+                    404, "unknown_host", f"there is no host {host!r}; known: {listed}"
+                )
+        # In the order of the profile, so that equal choices are equal questions.
+        chosen = tuple(host for host in self._all.hosts if host in hosts or not hosts)
+        found = self._views.get_value(chosen)
         if found is None:
             whole = chosen == self._all.hosts
             found = View(self._all if whole else self._all.select(chosen))
-            self._views.put(chosen, found, cost_bytes=_LEAST_BYTES)
+            self._views.put_value(chosen, found, cost_bytes=_LEAST_BYTES)
         return found
 
     def named_frameworks(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the frameworks of these hosts; of all hosts they are remembered."""
-        profile = self.view(hosts).profile
+        profile = self.view_of_hosts(hosts).profile
         if profile.hosts != self._all.hosts:
             return profile.of_run(frameworks_used)
         if self.frameworks is None:
             self.frameworks = profile.of_run(frameworks_used)
         return self.frameworks
 
-    def result(
+    def tool_result(
         self, tool: str, hosts: tuple[str, ...], options: Mapping[str, object]
     ) -> msgspec.Struct | Unavailable:
         """Return a tool's result; computed once as long as there is room to keep it."""
-        profile = self.view(hosts).profile
+        profile = self.view_of_hosts(hosts).profile
         key = (tool, profile.hosts, repr(sorted(options.items())))
-        found = self._results.get(key)
+        found = self._results.get_value(key)
         if found is None:
             declared = find_tool(tool)
             self.working.stage(declared.title)
@@ -103,7 +108,11 @@ class Opened:
                 found = self._all.tool(tool, **chosen)
             else:
                 found = profile.tool(tool, **options)
-            self._results.put(key, found, cost_bytes=_cost_bytes(found))
+            cost_bytes = _LEAST_BYTES
+            if not isinstance(found, Unavailable):
+                frames = tables(found).values()
+                cost_bytes += sum(int(frame.estimated_size()) for frame in frames)
+            self._results.put_value(key, found, cost_bytes=cost_bytes)
         return found
 
     @property
@@ -116,31 +125,10 @@ class Opened:
         """Return whether there is memory for a second one like it."""
         return self._all.event_count <= LIGHT_EVENTS
 
-    def prepare(self, tool: str) -> None:
+    def prepare_tool(self, tool: str) -> None:
         """Compute what a tool and the findings, which are shown beside it, need.
 
         This may run while something else is being computed: a computation that needs
         one of these derivations waits for that derivation only.
         """
         self._all.prepare((*needs(tool), *DERIVATIONS))
-
-    def _known(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for host in hosts:
-            if host not in self._all.hosts:
-                listed = ", ".join(self._all.hosts)
-                raise Refused(
-                    404, "unknown_host", f"there is no host {host!r}; known: {listed}"
-                )
-        # In the order of the profile, so that equal choices are equal questions.
-        return tuple(host for host in self._all.hosts if host in hosts or not hosts)
-
-
-def _cost_bytes(result: msgspec.Struct | Unavailable) -> int:
-    if isinstance(result, Unavailable):
-        return _LEAST_BYTES
-    frames = tables(result).values()
-    return _LEAST_BYTES + sum(
-        int(frame.estimated_size())
-        for frame in frames
-        if isinstance(frame, pl.DataFrame)
-    )

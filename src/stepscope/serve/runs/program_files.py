@@ -78,13 +78,13 @@ class ProgramFiles:
         self._roots = [Path(one).resolve() for one in directories]
         for given, root in zip(directories, self._roots, strict=True):
             if not root.is_dir():
-                raise BadUsage(f"--source {given}: is no directory of this machine")
+                raise BadUsage(f"--source {given}: is not a directory of this machine")
         self._listing = threading.Lock()
         self._listed: dict[str, list[_Candidate]] = {}
         self._listed_s = -_KEPT_S
         self._is_whole = True
 
-    def text(self, name: str, *, recorded_unix_s: float) -> ProgramText:
+    def find_text(self, name: str, *, recorded_unix_s: float) -> ProgramText:
         """Return the text of the file that a profile names.
 
         Args:
@@ -92,50 +92,50 @@ class ProgramFiles:
             recorded_unix_s: When the profile was recorded, in seconds since 1970.
         """
         with self._listing:
-            self._list()
-            matching = _matching(name, self._listed)
+            self._refresh_listing()
+            matching = _matching_files(name, self._listed)
         if len(matching) > 1:
             several = ", ".join(sorted(one.shown for one in matching)[:3])
-            return _without(
+            return _text_not_shown(
                 f"{len(matching)} files fit this name as well as each other ({several})"
                 ". Name the directory of the right one alone with `--source`."
             )
         if not matching:
-            more = "" if self._is_whole else " as far as they were looked through"
-            return _without(
+            more = "" if self._is_whole else " among those that were searched"
+            return _text_not_shown(
                 f"No Python file of the directories given with `--source` fits{more}. "
                 "Name the directory of the program that was recorded."
             )
         found = matching[0]
         try:
-            content, changed_unix_s = self._read(found.path)
+            content, changed_unix_s = self._read_listed_file(found.path)
             text = content.decode()
         except (OSError, ValueError) as error:
             why = str(error) if type(error) is ValueError else "it cannot be read"
             if isinstance(error, UnicodeDecodeError):
-                why = "it is no text in UTF-8"
-            return _without(f"{found.shown}: {why}.")
+                why = "it is not UTF-8 text"
+            return _text_not_shown(f"{found.shown}: {why}.")
         changed = changed_unix_s > recorded_unix_s + _SAME_S
         return ProgramText(text=text, path=found.shown, changed=changed)
 
-    def _list(self) -> None:
+    def _refresh_listing(self) -> None:
         now = time.monotonic()
         if now - self._listed_s < _KEPT_S:
             return
         listed: dict[str, dict[Path, _Candidate]] = {}
         left = _MOST_ENTRIES
         for root in self._roots:
-            for entry in _entries(root):
+            for entry in _python_entries(root):
                 left -= 1
                 if left < 0:
                     break
-                if entry is not None and (found := self._candidate(root, entry)):
+                if entry is not None and (found := self._candidate_file(root, entry)):
                     listed.setdefault(found.parts[-1], {})[found.path] = found
         self._is_whole = left >= 0
         self._listed = {name: list(some.values()) for name, some in listed.items()}
         self._listed_s = now
 
-    def _candidate(self, root: Path, entry: os.DirEntry[str]) -> _Candidate | None:
+    def _candidate_file(self, root: Path, entry: os.DirEntry[str]) -> _Candidate | None:
         """Return a file that may be shown; None for any other."""
         path = Path(entry.path)
         try:
@@ -150,7 +150,7 @@ class ProgramFiles:
         told = shown.encode("utf-8", "backslashreplace").decode()
         return _Candidate(told, real, path.parts)
 
-    def _read(self, real: Path) -> tuple[bytes, float]:
+    def _read_listed_file(self, real: Path) -> tuple[bytes, float]:
         """Return a file's bytes, and when it was changed, in seconds since 1970.
 
         Raises:
@@ -167,18 +167,18 @@ class ProgramFiles:
                 or real.resolve() != real
                 or not os.path.samestat(about, real.stat())
             ):
-                raise ValueError("it is no regular file of these directories")
+                raise ValueError("it is not a regular file of these directories")
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ValueError("it is larger than 2 MB")
         return content, about.st_mtime
 
 
-def _without(reason: str) -> ProgramText:
+def _text_not_shown(reason: str) -> ProgramText:
     return ProgramText(reason=reason)
 
 
-def _entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
+def _python_entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
     """List Python files below a directory; None for anything else on the way.
 
     Links to directories are not followed, and what is hidden is left out.
@@ -198,19 +198,23 @@ def _entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
             continue
 
 
-def _matching(name: str, listed: dict[str, list[_Candidate]]) -> list[_Candidate]:
+def _matching_files(name: str, listed: dict[str, list[_Candidate]]) -> list[_Candidate]:
     """Return the files whose path has the longest common end with a name."""
     path = posixpath.normpath(name.replace("\\", "/"))
     parts = tuple(part for part in path.split("/") if part not in {"", ".."})
     if not parts or not parts[-1].endswith(_SUFFIX):
         return []
     candidates = listed.get(parts[-1], [])
-    ends = [_common(parts, one.parts) for one in candidates]
-    most = max((*ends, _needed(name, parts)))
+    # The number of parts that the ends of two paths have in common.
+    ends = [
+        len(posixpath.commonprefix([parts[::-1], one.parts[::-1]]))
+        for one in candidates
+    ]
+    most = max((*ends, _count_needed_parts(name, parts)))
     return [one for one, end in zip(candidates, ends, strict=True) if end == most]
 
 
-def _needed(name: str, parts: Sequence[str]) -> int:
+def _count_needed_parts(name: str, parts: Sequence[str]) -> int:
     """Return how many parts of a path have to fit.
 
     The beginning of a path is that of the machine where it was recorded. Of a file of
@@ -222,13 +226,3 @@ def _needed(name: str, parts: Sequence[str]) -> int:
     inside = [k for k, part in enumerate(parts) if _PACKAGES.match(part)]
     # A module that is one file needs the folder too.
     return max(len(parts) - inside[-1] - 1, 2) if inside else 1
-
-
-def _common(parts: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many parts the ends of two paths have in common."""
-    same = 0
-    for one, other in zip(reversed(parts), reversed(others), strict=False):
-        if one != other:
-            break
-        same += 1
-    return same

@@ -64,17 +64,17 @@ class Source(Protocol):
     interval_s: float
     written_in_place: bool
 
-    def look(self) -> Found:
+    def list_runs(self) -> Found:
         """List the runs; raises `BadInput` where that cannot be done."""
 
-    def stamp(self, run: Run) -> Stamp:
+    def stamp_run(self, run: Run) -> Stamp:
         """Return the version of a run's files; raises `OSError` where one is gone."""
 
-    def here(self, run: Run) -> Run:
+    def local_run(self, run: Run) -> Run:
         """Return the run as files of this machine that may be read."""
 
 
-def source_of(logdir: str) -> Source:
+def open_source(logdir: str) -> Source:
     """Return the source for a path or URL.
 
     Raises:
@@ -102,7 +102,7 @@ class LocalSource:
         real = path.resolve()
         self._root = real if real.is_dir() else real.parent
 
-    def look(self) -> Found:
+    def list_runs(self) -> Found:
         """List the runs; raises `BadInput` where that cannot be done."""
         kept: list[Run] = []
         found = find(self._path)
@@ -116,11 +116,11 @@ class LocalSource:
                 refused.append((run.name, why))
         return Found(runs=tuple(kept), refused=tuple(refused))
 
-    def stamp(self, run: Run) -> Stamp:
+    def stamp_run(self, run: Run) -> Stamp:
         """Return size, time of the last change and inode number of each file."""
         return _local_stamp(run)
 
-    def here(self, run: Run) -> Run:
+    def local_run(self, run: Run) -> Run:
         """Return the run, to be copied into memory because its files may change.
 
         A compressed file may unpack to at most half of this machine's memory.
@@ -158,14 +158,14 @@ class RemoteSource:
         self._remote = RemoteDirectory(url)
         self._is_loose = False
 
-    def look(self) -> Found:
+    def list_runs(self) -> Found:
         """List the runs; raises `BadInput` where that cannot be done."""
         runs = self._remote.runs()
         loose = () if runs else loose_runs(self._remote)
         self._is_loose = bool(loose)
         return Found(runs=runs or loose, refused=())
 
-    def stamp(self, run: Run) -> Stamp:
+    def stamp_run(self, run: Run) -> Stamp:
         """Return what the file system reported of each file in its last listing."""
         if self._is_loose:
             return _local_stamp(run)
@@ -175,7 +175,7 @@ class RemoteSource:
             changed_unix_s=max(file.unix_s for file in files),
         )
 
-    def here(self, run: Run) -> Run:
+    def local_run(self, run: Run) -> Run:
         """Return the run's files in this machine's cache; fetch those that it lacks."""
         return run if self._is_loose else self._remote.fetched(run)
 

@@ -158,7 +158,7 @@ class Store:
         #: Run → (version, when it was first seen).
         self._seen: dict[str, tuple[str, float]] = {}
 
-    def listing(self, *, now: bool = False) -> Listing:
+    def current_listing(self, *, now: bool = False) -> Listing:
         """Return the runs; listed again where the last listing is old, or with `now`.
 
         While one request lists them, the others get the last listing.
@@ -170,7 +170,7 @@ class Store:
         try:
             begun = time.monotonic()
             if self._listing is None or now or begun >= self._look_after_s:
-                self._listing = self._look()
+                self._listing = self._list_runs()
                 took = time.monotonic() - begun
                 pause = max(self.source.interval_s, took / _LOOKING_SHARE)
                 self._look_after_s = time.monotonic() + pause
@@ -178,15 +178,15 @@ class Store:
         finally:
             self._looking.release()
 
-    def entry(self, run_id: str | None) -> Entry:
+    def find_entry(self, run_id: str | None) -> Entry:
         """Return the run of an id; without an id, the newest that is ready.
 
         Raises:
             Refused: There is no such run.
         """
-        listing = self.listing()
+        listing = self.current_listing()
         if run_id is None:
-            return _newest(listing)
+            return _newest_ready(listing)
         for entry in listing.entries:
             if entry.id == run_id:
                 return entry
@@ -207,7 +207,7 @@ class Store:
         """Return the bytes of the kept answers."""
         return self._answers.held_bytes
 
-    def answer(
+    def kept_answer(
         self,
         entry: Entry,
         question: Hashable,
@@ -228,21 +228,21 @@ class Store:
             Refused: The run is being written, or other computations take too long.
         """
         key = (entry.id, entry.version, question)
-        kept = self._answers.get(key)
+        kept = self._answers.get_value(key)
         if kept is not None:
             return kept
         if entry.state == "writing":
-            raise _writing(entry)
-        with self._request(), self._turn():
-            kept = self._answers.get(key)
+            raise _writing_refusal(entry)
+        with self._counted_request(), self._computing_turn():
+            kept = self._answers.get_value(key)
             if kept is not None:
                 return kept
-            with self._working.on(entry.id, stages=stages + 1):
-                opened = self._open(entry)
+            with self._working.announce_work(entry.id, stages=stages + 1):
+                opened = self._open_run(entry)
                 answer = compute(opened)
             if opened.frameworks is not None:
                 self._frameworks[entry.id] = (entry.version, opened.frameworks)
-            self._answers.put(key, answer, cost_bytes=len(answer))
+            self._answers.put_value(key, answer, cost_bytes=len(answer))
             return answer
 
     def look_up(
@@ -263,32 +263,32 @@ class Store:
             Refused: The run is being written, or others take too long.
         """
         if entry.state == "writing":
-            raise _writing(entry)
-        with self._request():
+            raise _writing_refusal(entry)
+        with self._counted_request():
             # A run that is not open yet delays no lookup in the one that is.
-            opened = self._opened_beside(entry)
+            opened = self._open_in_parallel(entry)
             if not self._lanes[lane].acquire(timeout=self._patience_s):
-                raise _busy()
+                raise _busy_refusal()
             try:
                 return compute(opened)
             finally:
                 self._lanes[lane].release()
 
-    def _opened_beside(self, entry: Entry) -> Opened:
+    def _open_in_parallel(self, entry: Entry) -> Opened:
         """Return the open profile; opened here where no computation is under way."""
         until_s = time.monotonic() + self._patience_s
         with self._progress:
             while True:
-                known = self._held(entry)
+                known = self._held_profile(entry)
                 if known is not None:
                     return known
                 if self._computing.acquire(blocking=False):
                     break
                 if not self._progress.wait(until_s - time.monotonic()):
-                    raise _busy()
+                    raise _busy_refusal()
         try:
-            with self._working.on(entry.id, stages=1):
-                return self._open(entry)
+            with self._working.announce_work(entry.id, stages=1):
+                return self._open_run(entry)
         finally:
             self._end_turn()
 
@@ -302,10 +302,14 @@ class Store:
             return
         # An error is reported to the client that asks for the run.
         with suppress(StepscopeError):
-            entry = self.entry(None)
-            with self._request(), self._turn(), self._working.on(entry.id, stages=2):
-                opened = self._open(entry)
-            opened.prepare(tool)
+            entry = self.find_entry(None)
+            with (
+                self._counted_request(),
+                self._computing_turn(),
+                self._working.announce_work(entry.id, stages=2),
+            ):
+                opened = self._open_run(entry)
+            opened.prepare_tool(tool)
 
     def work_ahead(self, entry: Entry, questions: Sequence[Question]) -> None:
         """Answer in the background what is likely to be asked next about the open run.
@@ -326,32 +330,32 @@ class Store:
                 # An error is reported to the client that asks this question.
                 with suppress(Exception):
                     self._wait_for_requests()
-                    opened.prepare(asked.tool)
-                    self._answer_ahead(entry, opened, asked)
+                    opened.prepare_tool(asked.tool)
+                    key = (entry.id, entry.version, asked.question)
+                    self._wait_for_requests()
+                    with self._computing_turn():
+                        if (
+                            self._ahead_of is opened
+                            and self._answers.get_value(key) is None
+                        ):
+                            answer = asked.compute(opened)
+                            self._answers.put_value(key, answer, cost_bytes=len(answer))
 
         threading.Thread(target=work, name="stepscope-ahead", daemon=True).start()
-
-    def _answer_ahead(self, entry: Entry, opened: Opened, asked: Question) -> None:
-        key = (entry.id, entry.version, asked.question)
-        self._wait_for_requests()
-        with self._turn():
-            if self._ahead_of is opened and self._answers.get(key) is None:
-                answer = asked.compute(opened)
-                self._answers.put(key, answer, cost_bytes=len(answer))
 
     def _wait_for_requests(self) -> None:
         with self._no_request:
             self._no_request.wait_for(lambda: self._requests == 0)
 
-    def forget(self) -> None:
+    def forget_everything(self) -> None:
         """Drop everything that was computed, and close the open profile."""
-        self._answers.clear()
-        with self._turn():
+        self._answers.forget_values()
+        with self._computing_turn():
             self._unreadable.clear()
-            self._close()
+            self._close_profiles()
 
     @contextmanager
-    def _request(self) -> Iterator[None]:
+    def _counted_request(self) -> Iterator[None]:
         with self._no_request:
             self._requests += 1
         try:
@@ -362,9 +366,9 @@ class Store:
                 self._no_request.notify_all()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _computing_turn(self) -> Iterator[None]:
         if not self._computing.acquire(timeout=self._patience_s):
-            raise _busy()
+            raise _busy_refusal()
         try:
             yield
         finally:
@@ -375,15 +379,15 @@ class Store:
         with self._progress:
             self._progress.notify_all()
 
-    def _held(self, entry: Entry) -> Opened | None:
+    def _held_profile(self, entry: Entry) -> Opened | None:
         key = _opened_key(entry)
         for held in (self._opened, self._before):
             if held is not None and held[0] == key:
                 return held[1]
         return None
 
-    def _open(self, entry: Entry) -> Opened:
-        known = self._held(entry)
+    def _open_run(self, entry: Entry) -> Opened:
+        known = self._held_profile(entry)
         if known is not None:
             return known
         version, error = self._unreadable.get(entry.id, ("", None))
@@ -391,12 +395,12 @@ class Store:
             raise error
         # A large profile is closed first, so that two of them are never in memory.
         before = self._opened
-        self._close()
+        self._close_profiles()
         if before is not None and before[1].is_light:
             self._before = before
         self._working.stage("Reading")
         try:
-            opened = Opened(self._read(entry), self._working)
+            opened = Opened(self._read_run(entry), self._working)
         except BadInput as failure:
             self._unreadable[entry.id] = (entry.version, failure)
             self._look_after_s = 0.0
@@ -408,10 +412,12 @@ class Store:
             self._progress.notify_all()
         return opened
 
-    def _read(self, entry: Entry) -> ProfileWithTools:
+    def _read_run(self, entry: Entry) -> ProfileWithTools:
         try:
             unchanged = self._is_current(entry)
-            profile = open_found(self.source.here(entry.run), kernels=self._kernels)
+            profile = open_found(
+                self.source.local_run(entry.run), kernels=self._kernels
+            )
             unchanged = unchanged and self._is_current(entry)
         except OSError as error:
             # Not remembered as unreadable: the file may be there again.
@@ -423,34 +429,34 @@ class Store:
             ) from error
         if not unchanged:
             self._look_after_s = 0.0
-            raise _writing(entry)
+            raise _writing_refusal(entry)
         return profile
 
     def _is_current(self, entry: Entry) -> bool:
-        return _version(self.source.stamp(entry.run)) == entry.version
+        return _version_of_stamp(self.source.stamp_run(entry.run)) == entry.version
 
-    def _close(self) -> None:
+    def _close_profiles(self) -> None:
         self._ahead_of = None
         if self._opened is not None or self._before is not None:
             self._opened = self._before = None
             gc.collect()
 
-    def _look(self) -> Listing:
+    def _list_runs(self) -> Listing:
         try:
-            found = self.source.look()
+            found = self.source.list_runs()
         except BadInput as error:
             text = str(error).encode("utf-8", "backslashreplace").decode()
-            return _listed((), (), text)
+            return _make_listing((), (), text)
         entries = []
         seen = {}
         for run in found.runs:
             try:
-                stamp = self.source.stamp(run)
+                stamp = self.source.stamp_run(run)
             except OSError:
                 # Removed since it was listed.
                 continue
-            run_id = _digest(run.name)[:12]
-            version = _version(stamp)
+            run_id = _digest_text(run.name)[:12]
+            version = _version_of_stamp(stamp)
             since = self._seen.get(run_id, ("", 0.0))
             if since[0] != version:
                 since = (version, time.monotonic())
@@ -458,7 +464,13 @@ class Store:
             unread, why = self._unreadable.get(run_id, ("", None))
             failed = why is not None and unread == version
             read, frameworks = self._frameworks.get(run_id, ("", None))
-            quiet = self._is_quiet(stamp, since[1])
+            # The clock of a file server may run ahead. Then the files count as complete
+            # where nothing has changed since they were first seen.
+            quiet = (
+                not self.source.written_in_place
+                or time.time() - stamp.changed_unix_s >= self._quiet_s
+                or time.monotonic() - since[1] >= self._quiet_s
+            )
             entries.append(
                 Entry(
                     id=run_id,
@@ -471,24 +483,14 @@ class Store:
                 )
             )
         self._seen = seen
-        return _listed(tuple(entries), found.refused, None)
-
-    def _is_quiet(self, stamp: Stamp, first_seen_s: float) -> bool:
-        if not self.source.written_in_place:
-            return True
-        # The clock of a file server may run ahead. Then the files count as complete
-        # where nothing has changed since they were first seen.
-        return (
-            time.time() - stamp.changed_unix_s >= self._quiet_s
-            or time.monotonic() - first_seen_s >= self._quiet_s
-        )
+        return _make_listing(tuple(entries), found.refused, None)
 
 
 def _opened_key(entry: Entry) -> str:
     return f"{entry.id} {entry.version}"
 
 
-def _newest(listing: Listing) -> Entry:
+def _newest_ready(listing: Listing) -> Entry:
     if listing.problem is not None:
         raise BadInput(listing.problem)
     for entry in listing.entries:
@@ -496,7 +498,7 @@ def _newest(listing: Listing) -> Entry:
             return entry
     for entry in listing.entries:
         if entry.state == "writing":
-            raise _writing(entry)
+            raise _writing_refusal(entry)
     if listing.entries:
         raise BadInput(listing.entries[0].reason or "")
     raise Refused(
@@ -507,7 +509,7 @@ def _newest(listing: Listing) -> Entry:
     )
 
 
-def _busy() -> Refused:
+def _busy_refusal() -> Refused:
     return Refused(
         503,
         "busy",
@@ -516,7 +518,7 @@ def _busy() -> Refused:
     )
 
 
-def _writing(entry: Entry) -> Refused:
+def _writing_refusal(entry: Entry) -> Refused:
     return Refused(
         503,
         "writing",
@@ -526,7 +528,7 @@ def _writing(entry: Entry) -> Refused:
     )
 
 
-def _listed(
+def _make_listing(
     entries: tuple[Entry, ...],
     refused: tuple[tuple[str, str], ...],
     problem: str | None,
@@ -542,13 +544,13 @@ def _listed(
         )
     )
     return Listing(
-        entries=entries, refused=refused, problem=problem, tag=_digest(told)[:16]
+        entries=entries, refused=refused, problem=problem, tag=_digest_text(told)[:16]
     )
 
 
-def _version(stamp: Stamp) -> str:
-    return _digest(repr(stamp.files))[:16]
+def _version_of_stamp(stamp: Stamp) -> str:
+    return _digest_text(repr(stamp.files))[:16]
 
 
-def _digest(text: str) -> str:
+def _digest_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 import polars as pl
@@ -29,6 +29,8 @@ from stepscope.serve.errors import Refused
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.analysis.timeline.catalogue import TrackCatalogue
     from stepscope.analysis.timeline.search import Direction, Side, SoughtKernel
     from stepscope.analysis.tools import ProfileWithTools
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from stepscope.serve.runs.opened import Opened
 
 SCHEMA: Final = 1
+Tile = TypeVar("Tile")
 #: Spans that are written for other viewers in one answer: about 200 MB.
 _MOST_EXPORTED: Final = 1_000_000
 #: Columns of the timeline's tracks that the page needs.
@@ -87,9 +90,9 @@ class Sought(NamedTuple):
     direction: Direction
 
 
-def catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
+def write_catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
     """Write hosts, sections and tracks, extent and steps."""
-    profile, name = _host(opened, host)
+    profile, name = find_host(opened, host)
     found = catalogues.catalogue(profile, name)
     about: dict[str, Plain] = {
         "schema": SCHEMA,
@@ -100,24 +103,23 @@ def catalogue(opened: Opened, host: str | None, *, version: str) -> bytes:
         "owners": [{"name": one, "words": text} for one, text in OWNER_WORDS.items()],
     }
     if isinstance(found, Unavailable):
-        return _json({**about, "unavailable": plain(found), "missing": []})
-    return _json(
-        {
-            **about,
+        members: dict[str, Plain] = {"unavailable": plain(found), "missing": []}
+    else:
+        members = {
             "begin_ps": plain(found.begin_ps),
             "end_ps": plain(found.end_ps),
             "coarsest_level": found.coarsest_level,
             "tile_buckets": found.tile_buckets,
             "categories": list(found.categories),
-            **_arranged(found),
+            **_sections_and_tracks(found),
             "steps": plain(found.steps),
             "unavailable": None,
             "missing": plain(found.missing),
         }
-    )
+    return msgspec.json.encode({**about, **members})
 
 
-def _arranged(found: TrackCatalogue) -> dict[str, Plain]:
+def _sections_and_tracks(found: TrackCatalogue) -> dict[str, Plain]:
     """Return sections with their tracks, and all tracks; counters come last."""
     numbered = found.tracks.with_row_index("track")
     tracks = dict(numbered.group_by("section").agg("track").iter_rows())
@@ -164,80 +166,65 @@ def _arranged(found: TrackCatalogue) -> dict[str, Plain]:
     return {"sections": plain(sections), "tracks": plain(rows)}
 
 
-def tiles(opened: Opened, host: str | None, asked: TileQuestion) -> bytes:
+def write_tiles(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
     """Write one tile of some tracks in columns."""
-    profile, name = _host(opened, host)
-    rows = drawing.Rows.ALL if asked.all else drawing.Rows.DRAWN
     found = drawing.tiles(
         profile,
-        name,
+        host,
         tracks=asked.tracks,
         level=asked.level,
         index=asked.place,
-        rows=rows,
+        rows=drawing.Rows.ALL if asked.all else drawing.Rows.DRAWN,
     )
-    return _frame(found if isinstance(found, Unavailable) else slice_frame(found))
+    return _encode_frame(found, slice_frame)
 
 
-def counters(opened: Opened, host: str | None, asked: TileQuestion) -> bytes:
+def write_counters(profile: ProfileWithTools, host: str, asked: TileQuestion) -> bytes:
     """Write one tile of some counters in columns."""
-    profile, name = _host(opened, host)
     found = counting.counter_tile(
-        profile, name, tracks=asked.tracks, level=asked.level, index=asked.place
+        profile, host, tracks=asked.tracks, level=asked.level, index=asked.place
     )
-    return _frame(found if isinstance(found, Unavailable) else counter_frame(found))
+    return _encode_frame(found, counter_frame)
 
 
-def unfold(
-    opened: Opened, host: str | None, *, track: int, first: int, count: int
+def write_unfolded(
+    profile: ProfileWithTools, host: str, track: int, first: int, count: int
 ) -> bytes:
     """Write the spans that a slice represents."""
-    profile, name = _host(opened, host)
-    found = drawing.unfold(profile, name, track=track, first=first, count=count)
+    found = drawing.unfold(profile, host, track=track, first=first, count=count)
     if isinstance(found, Unavailable):
-        return _absent(found)
-    return _json(
+        return _encode_members(found)
+    return _encode_members(
         {
-            "schema": SCHEMA,
-            "host": name,
+            "host": host,
             "track": track,
             "categories": list(found.categories),
-            "spans": plain(found.slices.drop("busy_ps", "count")),
+            "spans": found.slices.drop("busy_ps", "count"),
             "left_out": count - found.slices.height,
-            "unavailable": None,
         }
     )
 
 
-def details(opened: Opened, host: str | None, *, track: int, item: int) -> bytes:
+def write_details(profile: ProfileWithTools, host: str, track: int, item: int) -> bytes:
     """Write all that is known of one span."""
-    profile, name = _host(opened, host)
-    return _struct(span_details.details(profile, name, track=track, item=item))
+    found = span_details.details(profile, host, track=track, item=item)
+    return _encode_members(found)
 
 
-def search(opened: Opened, host: str | None, text: str) -> bytes:
+def write_matches(profile: ProfileWithTools, host: str, text: str) -> bytes:
     """Write how often a text occurs, by track and by name."""
-    profile, name = _host(opened, host)
-    return _struct(searching.search(profile, name, text))
+    return _encode_members(searching.search(profile, host, text))
 
 
-def find(opened: Opened, host: str | None, asked: Sought) -> bytes:
+def write_next_match(profile: ProfileWithTools, host: str, asked: Sought) -> bytes:
     """Write the next or previous span whose name has a text."""
-    profile, name = _host(opened, host)
-    found = searching.find(
-        profile,
-        name,
-        asked.text,
-        from_ps=asked.from_ps,
-        after=asked.after,
-        direction=asked.direction,
-    )
+    found = searching.find(profile, host, **asked._asdict())
     if isinstance(found, Unavailable):
-        return _absent(found)
-    return _json({"schema": SCHEMA, "place": plain(found), "unavailable": None})
+        return _encode_members(found)
+    return _encode_members({"place": found})
 
 
-def longest(
+def write_longest(
     opened: Opened,
     hosts: tuple[str, ...],
     *,
@@ -250,58 +237,54 @@ def longest(
     Raises:
         Refused: There is no such host.
     """
-    profile = opened.view(()).profile
+    profile = opened.view_of_hosts(()).profile
     for host in hosts:
-        _host(opened, host)
+        find_host(opened, host)
     some = hosts or profile.hosts
     if kernel is not None:
         found = searching.longest_of_kernel(profile, some, kernel)
     else:
         found = searching.longest_of_op(profile, some, op or "", side=side)
-    return _json({"schema": SCHEMA, "found": plain(found)})
+    return msgspec.json.encode({"schema": SCHEMA, "found": plain(found)})
 
 
-def flows(
-    opened: Opened, host: str | None, area: Area, *, of: tuple[int, int] | None
+def write_flows(
+    profile: ProfileWithTools, host: str, area: Area, of: tuple[int, int] | None
 ) -> bytes:
     """Write the arrows of a window, or of one of its spans, in columns."""
-    profile, name = _host(opened, host)
     found = arrows.flows(
-        profile, name, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
+        profile, host, begin_ps=area.begin_ps, end_ps=area.end_ps, of=of
     )
-    return _frame(found if isinstance(found, Unavailable) else flow_frame(found))
+    return _encode_frame(found, flow_frame)
 
 
-def totals(opened: Opened, host: str | None, area: Area) -> bytes:
+def write_totals(profile: ProfileWithTools, host: str, area: Area) -> bytes:
     """Write what an area adds up to."""
-    profile, name = _host(opened, host)
-    return _struct(choosing.window_totals(profile, name, **area._asdict()))
+    return _encode_members(choosing.window_totals(profile, host, **area._asdict()))
 
 
-def events(opened: Opened, host: str | None, area: Area, page: Page) -> bytes:
+def write_events(profile: ProfileWithTools, host: str, area: Area, page: Page) -> bytes:
     """Write a page of the spans of an area."""
-    profile, name = _host(opened, host)
     found = choosing.spans_in_view(
         profile,
-        name,
+        host,
         **area._asdict(),
         offset=page.offset,
         limit=page.limit,
         all_rows=page.all,
     )
-    return _struct(found)
+    return _encode_members(found)
 
 
-def window(opened: Opened, host: str | None, area: Area) -> bytes:
+def write_window(profile: ProfileWithTools, host: str, area: Area) -> bytes:
     """Write the spans of a window as a trace that other viewers read.
 
     Raises:
         Refused: There is no timeline, or the window has too many spans.
     """
-    profile, name = _host(opened, host)
-    alone = profile.select((name,))
+    alone = profile.select((host,))
     found = choosing.spans_in_view(
-        alone, name, **area._asdict(), offset=0, limit=0, all_rows=True
+        alone, host, **area._asdict(), offset=0, limit=0, all_rows=True
     )
     if isinstance(found, Unavailable):
         raise Refused(404, "no_timeline", f"{found.reason} {found.remedy}")
@@ -315,7 +298,7 @@ def window(opened: Opened, host: str | None, area: Area) -> bytes:
         )
     about: dict[str, Plain] = {
         "schema": SCHEMA,
-        "host": name,
+        "host": host,
         "begin_ps": plain(area.begin_ps),
         "end_ps": plain(area.end_ps),
     }
@@ -325,13 +308,13 @@ def window(opened: Opened, host: str | None, area: Area) -> bytes:
     return b"".join(pieces)
 
 
-def _host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
+def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
     """Return the profile and the host that is meant, by default its first.
 
     Raises:
         Refused: There is no such host.
     """
-    profile = opened.view(()).profile
+    profile = opened.view_of_hosts(()).profile
     chosen = profile.hosts[0] if host is None else host
     if chosen not in profile.hosts:
         listed = ", ".join(profile.hosts)
@@ -341,21 +324,22 @@ def _host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
     return profile, chosen
 
 
-def _struct(found: msgspec.Struct | Unavailable) -> bytes:
+def _encode_members(
+    found: msgspec.Struct | dict[str, object] | Unavailable,
+) -> bytes:
+    """Write the fields of an answer, or why there is none."""
+    absent = isinstance(found, Unavailable)
+    members = {} if absent else plain_fields(found)
+    unavailable = plain(found) if absent else None
+    return msgspec.json.encode(
+        {"schema": SCHEMA, **members, "unavailable": unavailable}
+    )
+
+
+def _encode_frame(
+    found: Tile | Unavailable, make: Callable[[Tile], TraceFrame]
+) -> bytes:
     if isinstance(found, Unavailable):
-        return _absent(found)
-    return _json({"schema": SCHEMA, **plain_fields(found), "unavailable": None})
-
-
-def _frame(found: TraceFrame | Unavailable) -> bytes:
-    if isinstance(found, Unavailable):
-        return frames.encode(pl.DataFrame(), {"unavailable": plain(found)})
-    return frames.encode(found.columns, {**found.meta, "unavailable": None})
-
-
-def _absent(why: Unavailable) -> bytes:
-    return _json({"schema": SCHEMA, "unavailable": plain(why)})
-
-
-def _json(value: Plain) -> bytes:
-    return msgspec.json.encode(value)
+        return frames.encode_frame(pl.DataFrame(), {"unavailable": plain(found)})
+    frame = make(found)
+    return frames.encode_frame(frame.columns, {**frame.meta, "unavailable": None})

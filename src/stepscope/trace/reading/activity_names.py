@@ -73,43 +73,24 @@ _OVERHEAD: Final = frozenset(
 
 #: A name that holds one of these is a collective's.
 COLLECTIVE_NAME_PARTS: Final = (
-    "nccl",
-    "rccl",
-    "msccl",
-    "nvshmem",
-    "deep_ep",
-    "multimem_all_",
-    "multimem_one_shot",
-    "multimem_reduce_scatter",
-    "one_shot_all_reduce",
-    "two_shot_all_reduce",
-    "allreduce_fusion_kernel",
-    "cross_device_reduce",
-    "quick_all_reduce",
+    *("nccl", "rccl", "msccl", "nvshmem", "deep_ep"),
+    *("multimem_all_", "multimem_one_shot", "multimem_reduce_scatter"),
+    *("one_shot_all_reduce", "two_shot_all_reduce", "quick_all_reduce"),
+    *("allreduce_fusion_kernel", "cross_device_reduce"),
 )
 
 #: HLO categories of collectives, also with `-start` or `-done`.
 COLLECTIVE_CATEGORIES: Final = frozenset(
     {
-        "all-reduce",
-        "all-gather",
-        "reduce-scatter",
-        "all-to-all",
-        "collective-permute",
-        "collective-broadcast",
-        "ragged-all-to-all",
+        *("all-reduce", "all-gather", "reduce-scatter", "all-to-all"),
+        *("collective-permute", "collective-broadcast", "ragged-all-to-all"),
     }
 )
 
 #: Beginnings of the types of collective ops.
 COLLECTIVE_OP_TYPES: Final = (
-    "NcclAllReduce",
-    "NcclReduce",
-    "NcclBroadcast",
-    "CollectiveReduce",
-    "CollectiveGather",
-    "CollectiveBcast",
-    "CollectiveAllToAll",
+    *("NcclAllReduce", "NcclReduce", "NcclBroadcast", "CollectiveReduce"),
+    *("CollectiveGather", "CollectiveBcast", "CollectiveAllToAll"),
 )
 
 _HOST_MEMORY: Final = frozenset({"pageable", "pinned", "host"})

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope._core import rebase
 from stepscope.xspace.fields import LineTag
 from stepscope.xspace.reading.messages import index
-from stepscope.xspace.writing.encode import number_field, sized_field
+from stepscope.xspace.writing.encode import line_head, line_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,11 +151,15 @@ def joined(
     """
     together = b"".join(events)
     if len(events) > 1:
-        together = _sorted(together, ids, missing)
-    return _head_bytes(head) + together + _tail_bytes(head)
+        together = _sort_events(together, ids, missing)
+    begin = line_head(head.id, head.name, head.timestamp_ns)
+    end = line_tail(head.duration_ps, head.display_id, head.display_name)
+    return begin + together + end
 
 
-def _sorted(events: bytes, ids: tuple[IdMap, IdMap], missing: tuple[int, int]) -> bytes:
+def _sort_events(
+    events: bytes, ids: tuple[IdMap, IdMap], missing: tuple[int, int]
+) -> bytes:
     """Sort by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
     rows = index(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
@@ -221,18 +225,3 @@ def _head(data: NDArray[np.uint8], fields: Fields, row: int) -> Head:
         display_id=number(LineTag.DISPLAY_ID),
         display_name=text(LineTag.DISPLAY_NAME),
     )
-
-
-def _head_bytes(head: Head) -> bytes:
-    out = number_field(LineTag.ID, head.id)
-    if head.name is not None:
-        out += sized_field(LineTag.NAME, head.name)
-    return out + number_field(LineTag.TIMESTAMP_NS, head.timestamp_ns)
-
-
-def _tail_bytes(head: Head) -> bytes:
-    out = number_field(LineTag.DURATION_PS, head.duration_ps)
-    out += number_field(LineTag.DISPLAY_ID, head.display_id)
-    if head.display_name is not None:
-        out += sized_field(LineTag.DISPLAY_NAME, head.display_name)
-    return out

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.xspace.fields import Entry, PlaneTag, SpaceTag
+from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.merging.lines import (
     Head,
     Move,
@@ -35,10 +35,10 @@ from stepscope.xspace.merging.names import (
     rewritten_stat,
 )
 from stepscope.xspace.reading.messages import index
-from stepscope.xspace.writing.encode import number_field, sized_field, varint
+from stepscope.xspace.writing.encode import map_entry, number_field, sized_field, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,11 +78,6 @@ class _Plane:
         """Return the entries of a map."""
         return read_entries(self.data, *self.rows(tag))
 
-    def bodies(self, tag: int) -> Iterator[bytes]:
-        """Yield the sized fields of a tag."""
-        for begin, end in zip(*(it.tolist() for it in self.rows(tag)), strict=True):
-            yield self.data[begin:end].tobytes()
-
 
 def merge(
     parts: Sequence[Part],
@@ -115,16 +110,20 @@ def merge(
     for part in parts:
         data = np.frombuffer(part.data, np.uint8)
         space = _whole_fields(data, np.zeros(1, np.int64), np.array([len(data)]))
-        for plane in _planes(data, space, part.shift_ns):
-            name = _name(plane)
+        rows = space.of(SpaceTag.PLANE)
+        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True):
+            begin, end = (np.array([it], np.int64) for it in (place, place + size))
+            fields = _whole_fields(data, begin, end)
+            plane = _Plane(data, place, place + size, part.shift_ns, fields)
+            name = _name_of_plane(plane)
             if name not in without:
                 groups.setdefault(renamed.get(name, name), []).append(plane)
         for tag in (SpaceTag.ERROR, SpaceTag.WARNING):
-            texts += [sized_field(tag, text) for text in _texts(data, space, tag)]
-        hosts |= dict.fromkeys(_texts(data, space, SpaceTag.HOSTNAME))
+            texts += [sized_field(tag, text) for text in space.of(tag).bodies(data)]
+        hosts |= dict.fromkeys(space.of(SpaceTag.HOSTNAME).bodies(data))
     chunks: list[bytes] = []
     for name, planes in groups.items():
-        body = _merged(
+        body = _merge_planes(
             name,
             planes,
             start_ns=start_ns,
@@ -158,31 +157,7 @@ def _whole_fields(
     return fields
 
 
-def _texts(data: NDArray[np.uint8], space: Fields, tag: int) -> list[bytes]:
-    rows = space.of(tag)
-    return [
-        data[place : place + size].tobytes()
-        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
-    ]
-
-
-def _planes(data: NDArray[np.uint8], space: Fields, shift_ns: int) -> list[_Plane]:
-    rows = space.of(SpaceTag.PLANE)
-    return [
-        _Plane(
-            data,
-            place,
-            place + size,
-            shift_ns,
-            _whole_fields(
-                data, np.array([place], np.int64), np.array([place + size], np.int64)
-            ),
-        )
-        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
-    ]
-
-
-def _name(plane: _Plane) -> str:
+def _name_of_plane(plane: _Plane) -> str:
     place, length = (int(it[0]) for it in plane.fields.last_place(PlaneTag.NAME))
     return plane.data[place : place + length].tobytes().decode("utf-8", "replace")
 
@@ -228,7 +203,7 @@ class _Names:
         return cls(types, stats, maps, (types.free_id(), missing))
 
 
-def _merged(
+def _merge_planes(
     name: str,
     planes: Sequence[_Plane],
     *,
@@ -244,8 +219,15 @@ def _merged(
         for head in heads
     )
     kept = keep_first and still
-    together = _repeated_ids(planes) if join_lines else frozenset()
-    if kept and not together and len(planes) == 1 and name == _name(first):
+    together: set[int] = set()
+    if join_lines:
+        counted = Counter(
+            head.id
+            for plane in planes
+            for head in read_heads(plane.data, *plane.rows(PlaneTag.LINE))
+        )
+        together = {line for line, times in counted.items() if times > 1}
+    if kept and not together and len(planes) == 1 and name == _name_of_plane(first):
         return [first.data[first.begin : first.end].tobytes()]
     names = _Names.of(planes, keep_first=kept)
     maps = names.maps
@@ -253,14 +235,18 @@ def _merged(
         number_field(PlaneTag.ID, int(first.fields.last(PlaneTag.ID)[0])),
         sized_field(PlaneTag.NAME, name.encode()),
     ]
-    out += [_entry(PlaneTag.EVENT_METADATA, *entry) for entry in names.types.entries()]
-    out += [_entry(PlaneTag.STAT_METADATA, *entry) for entry in names.stats.entries()]
+    out += [
+        map_entry(PlaneTag.EVENT_METADATA, *entry) for entry in names.types.entries()
+    ]
+    out += [
+        map_entry(PlaneTag.STAT_METADATA, *entry) for entry in names.stats.entries()
+    ]
     for plane, (_, stat_ids) in zip(planes, maps, strict=True):
         out += [
             sized_field(
                 PlaneTag.STAT, rewritten_stat(stat, stat_ids, missing=names.missing[1])
             )
-            for stat in plane.bodies(PlaneTag.STAT)
+            for stat in plane.fields.of(PlaneTag.STAT).bodies(plane.data)
         ]
     written_anew = [plane.rows(PlaneTag.LINE) for plane in planes]
     if kept:
@@ -271,7 +257,7 @@ def _merged(
             for at, last in zip(begin[alone], end[alone], strict=True)
         ]
         written_anew[0] = begin[~alone], end[~alone]
-    out += _lines(
+    out += _join_lines_of_planes(
         planes,
         maps,
         written_anew,
@@ -282,16 +268,7 @@ def _merged(
     return out
 
 
-def _repeated_ids(planes: Sequence[_Plane]) -> frozenset[int]:
-    counted = Counter(
-        head.id
-        for plane in planes
-        for head in read_heads(plane.data, *plane.rows(PlaneTag.LINE))
-    )
-    return frozenset(line for line, times in counted.items() if times > 1)
-
-
-def _lines(
+def _join_lines_of_planes(
     planes: Sequence[_Plane],
     maps: Sequence[tuple[IdMap, IdMap]],
     places: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
@@ -323,9 +300,3 @@ def _lines(
         sized_field(PlaneTag.LINE, joined(head, events, ids=ids, missing=names.missing))
         for head, events in groups.values()
     ]
-
-
-def _entry(tag: int, key: int, body: bytes) -> bytes:
-    return sized_field(
-        tag, number_field(Entry.KEY, key) + sized_field(Entry.VALUE, body)
-    )

@@ -90,7 +90,11 @@ class Names:
             if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _fields(body)):
                 later.append((key, body))
             else:
-                ids[key] = self._id_of(body)
+                known = self._ids.get(body)
+                if known is None:
+                    known = self._ids[body] = self.free_id()
+                    self._bodies[known] = body
+                ids[key] = known
         # Types that name other types come last, when those have their ids.
         for key, _ in later:
             ids[key] = self.free_id()
@@ -115,14 +119,6 @@ class Names:
             self._next += 1
         return self._next
 
-    def _id_of(self, body: bytes) -> int:
-        key = self._ids.get(body)
-        if key is None:
-            key = self.free_id()
-            self._bodies[key] = body
-            self._ids[body] = key
-        return key
-
 
 def read_entries(
     data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
@@ -138,7 +134,10 @@ def read_entries(
     ):
         bodies[owner] += data[place : place + size].tobytes()
     return [
-        NameEntry(key, _without_id(body))
+        NameEntry(
+            key,
+            b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID),
+        )
         for key, body in zip(keys, bodies, strict=True)
     ]
 
@@ -157,10 +156,6 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
         # What is not written is id 0, which may have become another.
         out.append(number_field(StatTag.METADATA_ID, stat_ids.ids.get(0, missing)))
     return b"".join(out)
-
-
-def _without_id(body: bytes) -> bytes:
-    return b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID)
 
 
 def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:

@@ -124,14 +124,23 @@ def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
         entries.stop,
         entries.end,
     )
-    kept = _last_of_each(rows.owner, key, whole=~broken)
+    kept = _mark_last_of_each(rows.owner, key, whole=~broken)
+    stats = read_stats(data, fields.of(EventMetadata.STAT))
+    chosen = kept[stats.owner]
+    row_of = (np.cumsum(kept) - 1).astype(np.int32)
     return Entries(
         rows.owner[kept],
         key[kept],
         fields.last_place(EventMetadata.NAME).at(kept),
         fields.last_place(EventMetadata.DISPLAY_NAME).at(kept),
         fields.last_place(EventMetadata.METADATA).at(kept),
-        _of_kept(read_stats(data, fields.of(EventMetadata.STAT)), kept),
+        StatMessages(
+            row_of[stats.owner[chosen]],
+            stats.id[chosen],
+            stats.kind[chosen],
+            stats.value[chosen],
+            stats.length[chosen],
+        ),
         rows.place[broken],
     )
 
@@ -161,7 +170,7 @@ def read_texts(
     return np.split(handles[interned.ids], bounds)
 
 
-def _last_of_each(
+def _mark_last_of_each(
     plane: NDArray[np.int32], key: NDArray[np.int64], *, whole: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Mark the last whole entry of each plane and key; `plane` is ascending."""
@@ -173,18 +182,6 @@ def _last_of_each(
         rows = rows[whole[rows]]
         kept[id_table(key[rows], rows).entries()] = True
     return kept
-
-
-def _of_kept(stats: StatMessages, kept: NDArray[np.bool_]) -> StatMessages:
-    chosen = kept[stats.owner]
-    row_of = (np.cumsum(kept) - 1).astype(np.int32)
-    return StatMessages(
-        row_of[stats.owner[chosen]],
-        stats.id[chosen],
-        stats.kind[chosen],
-        stats.value[chosen],
-        stats.length[chosen],
-    )
 
 
 class Catalog(Frozen, frozen=True, eq=True):
@@ -236,6 +233,8 @@ def read_catalog(
     plane, line, line_display, name, display, key = read_texts(data, columns, strings)
     types = entries.tables(planes, np.arange(len(entries.id), dtype=np.int32))
     keys = stat_entries.tables(planes, key)
+    stats = entries.stats
+    stat_key, value = _resolved(stats, entries.plane[stats.owner], keys, strings)
     return Catalog(
         strings,
         plane,
@@ -243,32 +242,18 @@ def read_catalog(
         line_display,
         types,
         keys,
-        _event_types(entries, name, display),
-        _type_stats(entries, keys, strings),
+        EventTypes(
+            entries.plane,
+            entries.id,
+            name,
+            np.where(display == 0, np.int32(-1), display),
+            entries.metadata.place,
+            entries.metadata.length.astype(np.int32),
+            np.zeros(len(entries.id), bool),
+        ),
+        TypeStats(stats.owner, stat_key, stats.kind, value, stats.length),
         np.concatenate([entries.broken, stat_entries.broken]),
     )
-
-
-def _event_types(
-    entries: Entries, name: NDArray[np.int32], display: NDArray[np.int32]
-) -> EventTypes:
-    return EventTypes(
-        entries.plane,
-        entries.id,
-        name,
-        np.where(display == 0, np.int32(-1), display),
-        entries.metadata.place,
-        entries.metadata.length.astype(np.int32),
-        np.zeros(len(entries.id), bool),
-    )
-
-
-def _type_stats(
-    entries: Entries, keys: list[IdTable], strings: StringTable
-) -> TypeStats:
-    stats = entries.stats
-    key, value = _resolved(stats, entries.plane[stats.owner], keys, strings)
-    return TypeStats(stats.owner, key, stats.kind, value, stats.length)
 
 
 def read_plane_stats(
@@ -374,10 +359,10 @@ def name_lost(filled: Filled, catalog: Catalog) -> EventTypes:
             place = np.searchsorted(distinct[lost.plane], lost.types[:, 1])
             rows = np.minimum(first[lost.plane] + place, last[lost.plane])
             filled.events.type[lost.types[:, 0]] = rows
-    return _with_unknown(known, added, strings)
+    return _add_unknown_types(known, added, strings)
 
 
-def _with_unknown(
+def _add_unknown_types(
     known: EventTypes,
     added: list[tuple[int, NDArray[np.int64]]],
     strings: StringTable,

@@ -61,7 +61,7 @@ def scan_lines(
     step = min(max(share, _SMALLEST_STEP), _LARGEST_STEP)
     head = np.zeros((len(begin), _HEAD), np.int64)
     huge = np.flatnonzero(length > 2 * step) if threads > 1 else length[:0]
-    cuts = _split(data, begin, end, head, rows=huge, step=step, pool=pool)
+    cuts = _cut_huge_lines(data, begin, end, head, rows=huge, step=step, pool=pool)
     line = np.concatenate(
         [np.arange(len(begin)), *(np.full(len(c), r) for r, c in cuts)]
     )
@@ -84,11 +84,16 @@ def scan_lines(
     alone = np.ones(len(begin), bool)
     alone[huge] = False
     head[alone] = heads[alone[line]]
-    _end_after_damage(line, rows)
+    # Empty the chunks of a line that follow its damage, as if it were not split.
+    for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
+        later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
+        rows[later, 1] = rows[later, 0]
+        rows[later, 2:5] = 0
+        rows[later, 5] = -1
     return Scanned(head, line, rows, step)
 
 
-def _split(
+def _cut_huge_lines(
     data: NDArray[np.uint8],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -111,15 +116,6 @@ def _split(
 
     run_tasks(split, [(row, row + 1) for row in rows.tolist()], pool)
     return found
-
-
-def _end_after_damage(line: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-    """Empty the chunks of a line that follow its damage, as if it were not split."""
-    for chunk in np.flatnonzero(rows[:, 5] >= 0).tolist():
-        later = slice(chunk + 1, np.searchsorted(line, line[chunk], "right"))
-        rows[later, 1] = rows[later, 0]
-        rows[later, 2:5] = 0
-        rows[later, 5] = -1
 
 
 def tasks_of(

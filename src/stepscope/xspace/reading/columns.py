@@ -130,15 +130,7 @@ class Stats(Frozen, frozen=True, eq=True):
 
 
 class TypeStats(Frozen, frozen=True, eq=True):
-    """One row per value shared by all events of a type: as `Stats`, by type.
-
-    Attributes:
-        type: Row of `event_types`, int32, ascending.
-        key: As in `Stats`; so are kind, value and length.
-        kind: See `Stats`.
-        value: See `Stats`.
-        length: See `Stats`.
-    """
+    """One row per value shared by all events of a type: as `Stats`, by row of types."""
 
     type: NDArray[np.int32]
     key: NDArray[np.int32]

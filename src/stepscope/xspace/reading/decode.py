@@ -115,7 +115,14 @@ def _decode(
             pool=pool,
             threads=(threads or core_count()) if pool else 1,
         )
-        _check_rows(name, scanned)
+        counts = scanned.rows[:, 2:4].sum(axis=0).tolist()
+        for what, count in zip(("events", "values"), counts, strict=True):
+            if count > _MOST_ROWS:
+                raise BadInput.at(
+                    name,
+                    f"holds {count:,} {what}, and at most {_MOST_ROWS:,} are read",
+                    "Record fewer steps.",
+                )
         catalog = read_catalog(
             data,
             outline,
@@ -131,8 +138,17 @@ def _decode(
             pool=pool,
         )
     event_types = name_lost(filled, catalog)
-    planes = _planes(data, outline, catalog)
+    plane_count = len(outline.planes.stop)
+    bounds = np.searchsorted(outline.line_plane, np.arange(plane_count + 1)).tolist()
+    stats = read_plane_stats(data, outline, catalog)
+    # Complete now: names that the file lost have been given texts.
     strings = catalog.strings.texts()
+    names = catalog.plane_names.tolist()
+    ids = outline.planes.last(PlaneTag.ID).tolist()
+    planes = tuple(
+        Plane(ids[row], strings[names[row]], bounds[row], bounds[row + 1], stats[row])
+        for row in range(plane_count)
+    )
     damage += found_damage(
         outline,
         filled.stop,
@@ -143,40 +159,32 @@ def _decode(
         Damage(place, "a name's entry is malformed", 0)
         for place in catalog.broken.tolist()
     )
+    errors, warnings, hostnames = (
+        tuple(
+            text.decode("utf-8", "replace")
+            for text in outline.space.of(tag).bodies(data)
+        )
+        for tag in (SpaceTag.ERROR, SpaceTag.WARNING, SpaceTag.HOSTNAME)
+    )
     space = XSpace(
         data,
         planes,
-        _lines(outline, scanned, filled, catalog),
+        _line_columns(outline, scanned, filled, catalog),
         filled.events,
         filled.stats,
         event_types,
         catalog.type_stats,
         strings,
-        _texts(data, outline, SpaceTag.ERROR),
-        _texts(data, outline, SpaceTag.WARNING),
-        _texts(data, outline, SpaceTag.HOSTNAME),
+        errors,
+        warnings,
+        hostnames,
         summarised(damage),
     )
     _check_readable(space, name)
     return space
 
 
-def _planes(
-    data: NDArray[np.uint8], outline: Outline, catalog: Catalog
-) -> tuple[Plane, ...]:
-    count = len(outline.planes.stop)
-    bounds = np.searchsorted(outline.line_plane, np.arange(count + 1)).tolist()
-    texts = catalog.strings.texts()
-    stats = read_plane_stats(data, outline, catalog)
-    names = catalog.plane_names.tolist()
-    ids = outline.planes.last(PlaneTag.ID).tolist()
-    return tuple(
-        Plane(ids[row], texts[names[row]], bounds[row], bounds[row + 1], stats[row])
-        for row in range(count)
-    )
-
-
-def _lines(
+def _line_columns(
     outline: Outline, scanned: Scanned, filled: Filled, catalog: Catalog
 ) -> Lines:
     ids, _, _, timestamp, duration, display_id, _, _ = scanned.head.T.copy()
@@ -194,26 +202,6 @@ def _lines(
         filled.stat_bounds[:-1],
         filled.stat_bounds[1:],
     )
-
-
-def _texts(data: NDArray[np.uint8], outline: Outline, tag: int) -> tuple[str, ...]:
-    rows = outline.space.of(tag)
-    return tuple(
-        data[place : place + size].tobytes().decode("utf-8", "replace")
-        for place, size in zip(rows.place.tolist(), rows.size.tolist(), strict=True)
-    )
-
-
-def _check_rows(name: object, scanned: Scanned) -> None:
-    for what, count in zip(
-        ("events", "values"), scanned.rows[:, 2:4].sum(axis=0).tolist(), strict=True
-    ):
-        if count > _MOST_ROWS:
-            raise BadInput.at(
-                name,
-                f"holds {count:,} {what}, and at most {_MOST_ROWS:,} are read",
-                "Record fewer steps.",
-            )
 
 
 def _check_readable(space: XSpace, name: object) -> None:

@@ -179,9 +179,20 @@ class _Columns:
         bounds = np.searchsorted(line, np.arange(lines + 1))
         counts = np.cumsum(ends - self.begins, axis=0)
         before = np.vstack([np.zeros((1, 3), np.int64), counts])
-        return self._closed(_gaps(ends, self.limits), before[bounds], line_stop, lost)
+        # For events, stats, occurrences: which rows were filled; None where all were.
+        kept: list[NDArray[np.bool_] | None] = []
+        for column in range(3):
+            short = np.flatnonzero(ends[:, column] < self.limits[:, column])
+            if not len(short):
+                kept.append(None)
+                continue
+            mask = np.ones(self.limits[-1, column], bool)
+            for chunk in short.tolist():
+                mask[ends[chunk, column] : self.limits[chunk, column]] = False
+            kept.append(mask)
+        return self._close_gaps(tuple(kept), before[bounds], line_stop, lost)
 
-    def _closed(
+    def _close_gaps(
         self,
         kept: tuple[NDArray[np.bool_] | None, ...],
         bounds: NDArray[np.int64],
@@ -216,23 +227,6 @@ class _Columns:
             stop,
             lost,
         )
-
-
-def _gaps(
-    ends: NDArray[np.int64], limits: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_] | None, ...]:
-    """For events, stats, occurrences: which rows were filled; None where all were."""
-    kept: list[NDArray[np.bool_] | None] = []
-    for column in range(3):
-        short = np.flatnonzero(ends[:, column] < limits[:, column])
-        if not len(short):
-            kept.append(None)
-            continue
-        mask = np.ones(limits[-1, column], bool)
-        for chunk in short.tolist():
-            mask[ends[chunk, column] : limits[chunk, column]] = False
-        kept.append(mask)
-    return tuple(kept)
 
 
 def _renumbered(lost: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -204,6 +204,13 @@ class Fields(Frozen, frozen=True, eq=True):
             self.end,
         )
 
+    def bodies(self, data: NDArray[np.uint8]) -> list[bytes]:
+        """Return the bytes of sized values."""
+        return [
+            data[place : place + size].tobytes()
+            for place, size in zip(self.place.tolist(), self.size.tolist(), strict=True)
+        ]
+
     def last(self, tag: int) -> NDArray[np.int64]:
         """Return the last value of a number in each message, 0 where there is none."""
         rows = self.of(tag)

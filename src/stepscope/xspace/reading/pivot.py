@@ -96,6 +96,10 @@ def pivot_rows(
     slots = _slots(keys)
     found = _nothing(len(keys), len(rows))
     if found.value.size and len(slots):
+        # Where the stats of each row begin; looking up in order is far cheaper.
+        order = np.argsort(rows, kind="stable")
+        firsts = np.empty(len(rows), np.int64)
+        firsts[order] = np.searchsorted(stats.event, rows[order])
         written = kernels.pivot_rows(
             stats.event,
             stats.key,
@@ -104,7 +108,7 @@ def pivot_rows(
             stats.length,
             slots,
             rows,
-            _firsts(stats.event, rows),
+            firsts,
             found.value,
             found.kind,
             found.length,
@@ -112,14 +116,6 @@ def pivot_rows(
         if written < 0:
             raise ValueError("the stats' columns differ in length")
     return found
-
-
-def _firsts(event: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return where the stats of each row begin; looking up in order is far cheaper."""
-    order = np.argsort(rows, kind="stable")
-    firsts = np.empty(len(rows), np.int64)
-    firsts[order] = np.searchsorted(event, rows[order])
-    return firsts
 
 
 def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import mmap
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -60,7 +60,11 @@ def open_bytes(
                     "Record fewer steps, or free space, and capture again.",
                 )
             if not mapped:
-                return _copied(_whole(file), path, limit_bytes)
+                file.seek(0)
+                content = file.read()
+                if content[:2] == _GZIP:
+                    return unpack(content, path, limit_bytes=limit_bytes)
+                return np.frombuffer(content, np.uint8), ()
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         # A file that was emptied meanwhile cannot be mapped, which is a ValueError.
@@ -86,19 +90,6 @@ def forget_pages(data: NDArray[np.uint8]) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def _whole(file: BinaryIO) -> bytes:
-    file.seek(0)
-    return file.read()
-
-
-def _copied(
-    content: bytes, path: Path, limit_bytes: int
-) -> tuple[NDArray[np.uint8], tuple[Damage, ...]]:
-    if content[:2] == _GZIP:
-        return unpack(content, path, limit_bytes=limit_bytes)
-    return np.frombuffer(content, np.uint8), ()
-
-
 def unpack(
     packed: bytes | memoryview | mmap.mmap,
     name: object,
@@ -122,11 +113,10 @@ def unpack(
                 while piece:
                     before = stream.copy()
                     out += stream.decompress(piece, _PIECE)
-                    _check_size(out, name, limit_bytes)
-                    _check_expansion(len(out), at, name)
+                    _check_size(len(out), at, name, limit_bytes)
                     piece = stream.unconsumed_tail
         except zlib.error:
-            out += _salvaged(before, piece)
+            out += _unpack_before_error(before, piece)
             damage = _unpacking_damage(out)
         else:
             damage = () if stream.eof else _unpacking_damage(out)
@@ -142,7 +132,7 @@ def unpack(
     return unpacked, damage
 
 
-def _salvaged(stream: zlib._Decompress, piece: bytes) -> bytes:
+def _unpack_before_error(stream: zlib._Decompress, piece: bytes) -> bytes:
     """Return what can be unpacked before an error; zlib would drop it with its call."""
     out = b""
     step = _PIECE
@@ -161,23 +151,18 @@ def _unpacking_damage(out: bytearray) -> tuple[Damage, ...]:
     return (Damage(len(out), "the gzip stream is cut or damaged", 0),)
 
 
-def _check_size(out: bytearray, name: object, limit_bytes: int) -> None:
-    if len(out) > limit_bytes:
-        raise BadInput.at(
-            name,
-            f"unpacks to more than {limit_bytes:,} bytes",
-            "Unpack it yourself if you trust it, and open the result.",
-        )
-
-
-def _check_expansion(unpacked: int, packed: int, name: object) -> None:
-    if unpacked > _SMALL + _MOST_EXPANDED * packed:
-        raise BadInput.at(
-            name,
-            f"unpacks to more than {_MOST_EXPANDED} times its size, which no recording "
-            "does",
-            "Unpack it yourself if you trust it, and open the result.",
-        )
+def _check_size(unpacked: int, packed: int, name: object, limit_bytes: int) -> None:
+    if unpacked > limit_bytes:
+        most = f"{limit_bytes:,} bytes"
+    elif unpacked > _SMALL + _MOST_EXPANDED * packed:
+        most = f"{_MOST_EXPANDED} times its size, which no recording does"
+    else:
+        return
+    raise BadInput.at(
+        name,
+        f"unpacks to more than {most}",
+        "Unpack it yourself if you trust it, and open the result.",
+    )
 
 
 def is_text_damaged(data: NDArray[np.uint8]) -> bool:

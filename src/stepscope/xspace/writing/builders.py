@@ -16,9 +16,7 @@ from stepscope.xspace.fields import (
     REF,
     TEXT,
     UINT,
-    Entry,
     EventMetadata,
-    LineTag,
     PlaneTag,
     StatMetadata,
     StatTag,
@@ -29,7 +27,10 @@ from stepscope.xspace.writing.encode import (
     StatColumn,
     concatenated,
     encode_events,
+    line_head,
+    line_tail,
     long_stats,
+    map_entry,
     number_field,
     sized_field,
     varint,
@@ -289,14 +290,8 @@ class PlaneBuilder:
         """
         if timestamp_ns < 0:
             raise ValueError("a line cannot begin before the recording")
-        head = number_field(LineTag.ID, line_id)
-        if name:
-            head += sized_field(LineTag.NAME, name.encode())
-        head += number_field(LineTag.TIMESTAMP_NS, timestamp_ns)
-        tail = number_field(LineTag.DURATION_PS, duration_ps)
-        tail += number_field(LineTag.DISPLAY_ID, display_id)
-        if display_name:
-            tail += sized_field(LineTag.DISPLAY_NAME, display_name.encode())
+        head = line_head(line_id, name.encode() or None, timestamp_ns)
+        tail = line_tail(duration_ps, display_id, display_name.encode() or None)
         line = LineBuilder(self, head, tail)
         self._lines.append(line)
         return line
@@ -340,7 +335,7 @@ class PlaneBuilder:
             for piece in line.pieces(number, repeated)
         ]
         types = b"".join(
-            _entry(
+            map_entry(
                 PlaneTag.EVENT_METADATA,
                 key,
                 body + self._stat_fields(EventMetadata.STAT, stats, repeated),
@@ -350,7 +345,7 @@ class PlaneBuilder:
         stats = self._stat_fields(PlaneTag.STAT, self._stats, repeated)
         # Last, because everything before may have named something.
         names = b"".join(
-            _entry(
+            map_entry(
                 PlaneTag.STAT_METADATA,
                 key,
                 number_field(StatMetadata.ID, key)
@@ -378,9 +373,3 @@ class PlaneBuilder:
                 body += varint(kind << 3) + varint(bits)
             out += sized_field(tag, body)
         return out
-
-
-def _entry(tag: int, key: int, body: bytes) -> bytes:
-    return sized_field(
-        tag, number_field(Entry.KEY, key) + sized_field(Entry.VALUE, body)
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import encode as kernels
-from stepscope.xspace.fields import BYTES, DOUBLE, NO_VALUE, TEXT
+from stepscope.xspace.fields import BYTES, DOUBLE, NO_VALUE, TEXT, Entry, LineTag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,30 @@ def number_field(tag: int, value: int) -> bytes:
 def sized_field(tag: int, body: bytes) -> bytes:
     """Return a text, bytes or a message under its tag, also when empty."""
     return varint(tag) + varint(len(body)) + body
+
+
+def map_entry(tag: int, key: int, body: bytes) -> bytes:
+    """Return an entry of a metadata map of a plane."""
+    return sized_field(
+        tag, number_field(Entry.KEY, key) + sized_field(Entry.VALUE, body)
+    )
+
+
+def line_head(line_id: int, name: bytes | None, timestamp_ns: int) -> bytes:
+    """Return what a line says of itself before its events."""
+    out = number_field(LineTag.ID, line_id)
+    if name is not None:
+        out += sized_field(LineTag.NAME, name)
+    return out + number_field(LineTag.TIMESTAMP_NS, timestamp_ns)
+
+
+def line_tail(duration_ps: int, display_id: int, display_name: bytes | None) -> bytes:
+    """Return what a line says of itself after its events."""
+    out = number_field(LineTag.DURATION_PS, duration_ps)
+    out += number_field(LineTag.DISPLAY_ID, display_id)
+    if display_name is not None:
+        out += sized_field(LineTag.DISPLAY_NAME, display_name)
+    return out
 
 
 @dataclass(frozen=True, slots=True)

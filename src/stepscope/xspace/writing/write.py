@@ -110,11 +110,25 @@ class XSpaceBuilder:
             )
         )
         for target, chunks in zip(paths, parts, strict=True):
-            _write_atomically(target, chunks)
+            # Write under another name, then rename; a failure leaves no file.
+            unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+            try:
+                with unfinished.open("wb") as file:
+                    file.writelines(chunks)
+                if unfinished.stat().st_size == 0:
+                    raise OSError(f"{target}: nothing was written")
+                unfinished.replace(target)
+            finally:
+                unfinished.unlink(missing_ok=True)
         return paths
 
     def _parts(self, budget: int) -> list[list[bytes]]:
-        self._describe_clock()
+        if self.start_ns is not None:
+            if self.stop_ns is None:
+                raise ValueError("set stop_ns before writing")
+            plane = self.environment()
+            plane.set_stat("profile_start_time", Unsigned(self.start_ns))
+            plane.set_stat("profile_stop_time", Unsigned(self.stop_ns))
         planes = [plane.encoded() for plane in self._planes.values()]
         texts = b"".join(
             sized_field(tag, text.encode())
@@ -154,15 +168,6 @@ class XSpaceBuilder:
             for part in parts
         ]
 
-    def _describe_clock(self) -> None:
-        if self.start_ns is None:
-            return
-        if self.stop_ns is None:
-            raise ValueError("set stop_ns before writing")
-        plane = self.environment()
-        plane.set_stat("profile_start_time", Unsigned(self.start_ns))
-        plane.set_stat("profile_stop_time", Unsigned(self.stop_ns))
-
 
 def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
     lines: list[list[bytes]] = []
@@ -176,16 +181,3 @@ def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
     yield head
     for line in lines:
         yield from line
-
-
-def _write_atomically(path: Path, chunks: Sequence[bytes]) -> None:
-    """Write under another name, then rename; a failure leaves no file."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            file.writelines(chunks)
-        if unfinished.stat().st_size == 0:
-            raise OSError(f"{path}: nothing was written")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -8,12 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.host_functions import (
-    FUNCTION_READS,
-    fault_of,
-    has_ops,
-    host_functions,
-)
+from stepscope.advice.judging.host_functions import FUNCTION_READS, host_functions
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.verdict import promise_of
 from stepscope.derive.facts.evidence import Fact, Part
@@ -77,13 +72,10 @@ def _is_predicting(
 
     What `predict` compiles for each call goes with it, and is no batch's shape.
     """
-    if not has_ops(signals, shares, thresholds):
+    functions = host_functions(signals, shares, thresholds)
+    if functions.blocking is None or functions.blocking.time is None:
         return False
-    functions = host_functions(signals, shares)
-    fault = fault_of(functions, thresholds, runs_a_model=True)
-    if fault is None or fault.runs is None:
-        return False
-    return fault.runs.mostly_predicts(fault.part)
+    return functions.has_model and functions.blocking.time.mostly_predicts
 
 
 def _reasons_to_compile(

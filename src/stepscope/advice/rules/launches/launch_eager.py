@@ -8,10 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.ops_of_functions import (
-    OF_FUNCTION_READS,
-    are_of_a_function,
-)
+from stepscope.advice.judging.host_functions import FUNCTION_READS, are_ops_of_function
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.evidence import Part
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("launch.eager")
 
 
-@rule(_ITEM, *OWNED_READS, *OF_FUNCTION_READS)
+@rule(_ITEM, *OWNED_READS, *FUNCTION_READS)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     account = signals.needed(account_signals)
     found = signals.needed(eager_signals)
@@ -142,7 +139,7 @@ def _rule_explaining_time(
         return ("launch.delay",)
     callers = _main_caller(shares)
     caller = callers[0] if callers else None
-    of_it = are_of_a_function(signals, shares, caller, thresholds)
+    of_it = are_ops_of_function(signals, shares, caller, thresholds)
     return ("host.work",) if of_it else ()
 
 

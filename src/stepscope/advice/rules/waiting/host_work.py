@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
-    LIBRARY_KINDS,
     OWNER,
-    fault_of,
-    has_ops,
     host_functions,
+    mean_step_ms,
+    rule_of_ops,
 )
-from stepscope.advice.judging.ops_of_functions import OPS_READS, rule_of_ops
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    judge_owned,
+    owned_shares,
 )
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
@@ -33,18 +29,17 @@ from stepscope.advice.judging.worker_processes import (
     worker_processes,
 )
 from stepscope.advice.verdict import pattern_of, promise_of
-from stepscope.derive.facts.evidence import CauseShare, Fact, Limits, Part, Saving
+from stepscope.derive.facts.evidence import CauseShare, Limits, Part, Saving
+from stepscope.derive.facts.hosts.function_runs import MOSTLY_PERCENT
 from stepscope.derive.facts.hosts.function_ways import function_ways
 from stepscope.derive.facts.hosts.own_lines import enclosing_functions
 from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
-from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action
-    from stepscope.advice.judging.host_functions import HostFunction
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
-    from stepscope.derive.facts.hosts.function_runs import FunctionRuns
     from stepscope.derive.facts.hosts.function_ways import Way
     from stepscope.derive.facts.processors import Asleep
     from stepscope.derive.facts.replaying.edits import Change
@@ -53,124 +48,147 @@ if TYPE_CHECKING:
 
 _ITEM: Final = rule_item("host.work")
 
-#: What takes this share of a function, in percent, is what the function does.
-_MOSTLY: Final = 50.0
 #: A part of this share of the work is what the work is.
 _LEADS: Final = 0.5
+#: What a function may do half of its time that has actions of its own, by certainty.
+_WORKS: Final = (
+    *("copies", "compiles_patterns", "unpacks", "parses", "writes", "reports"),
+    *("works_on_rows", "decodes_images", "starts_processes", "draws_numbers"),
+)
+#: Whether the program asks for collections, None where that is unknown → what fits a
+#: function that mostly collects garbage.
+_COLLECTING: Final[dict[bool | None, str]] = {
+    True: "do_not_collect_by_hand",
+    False: "collects",
+    None: "collects_perhaps_by_hand",
+}
 _OWNED: Final = Owned(
     parts={"functions": (OWNER,)}, place="inside", host=True, seen=(OWNER,)
 )
 
 
+def change_without_function(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
+    """Let the named function go with all that it calls, on a host without devices."""
+    shares = owned_shares(_OWNED, signals, thresholds)
+    blocking = host_functions(signals, shares, thresholds).blocking
+    if blocking is None or blocking.time is None:
+        return ()
+    whole = mean_step_ms(shares) * blocking.part.share_percent / 100
+    return (blocking.time.change_without_it(effect_ms=whole, only=blocking.alone),)
+
+
+@rule(
+    _ITEM,
+    *(*OWNED_READS, *FUNCTION_READS, *WORKER_READS),
+    *(enclosing_functions, collected_by_hand, function_ways),
+    change=change_without_function,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    warn = thresholds.host_work_warn
-    verdict = judge_shares(
-        _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
-    )
-    functions = host_functions(signals, shares)
-    runs_a_model = has_ops(signals, shares, thresholds)
-    fault = fault_of(functions, thresholds, runs_a_model=runs_a_model)
-    waits = _waits(signals, shares, fault, thresholds)
-    is_fault = (
-        fault is not None or waits is not None
-        if shares.device is None
-        else not shares.host_ops_lead()
-    )
-    if verdict.status == "fail" and not is_fault:
-        is_model = shares.device is not None or runs_a_model
-        note = "ops" if is_model else "functions"
-        verdict = msgspec.structs.replace(
-            verdict, status="pass", severity="info", note=note
-        )
-    named = _named(signals, shares, functions, fault)
-    found = owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    shares, whole = judged.shares, judged.verdict.share_percent
+    on_device = shares.device is not None
+    functions = host_functions(signals, shares, thresholds)
+    blocking = functions.blocking
+    waits = _outweighing_waits(signals, shares, blocking, thresholds)
+    is_fault = blocking is not None or waits is not None
+    if judged.failed and not (not shares.host_ops_lead() if on_device else is_fault):
+        note = "ops" if on_device or functions.has_model else "functions"
+        judged = judged.with_verdict(status="pass", severity="info", note=note)
+    named = _named_parts(signals, shares, functions)
+    share = named[0].share_percent if named else None
+    # Without a device the finding is about that function; a loop holds its steps.
+    leads = not on_device or (share or 0.0) >= _LEADS * (whole or 0.0)
+    leads &= not (on_device and named and named[0].loop)
+    is_alone = blocking is not None and blocking.alone is not None
+    finding = judged.finding(
         parts=named,
-        facts=_share_facts(named, shares, fault, whole=verdict.share_percent),
+        facts=_ITEM.facts(
+            named_share=share,
+            leading_share=share if leads else None,
+            beside_device=whole if on_device else None,
+            alone_share=share if is_alone else None,
+        ),
     )
-    if waits is not None and found.status == "fail":
-        processes = worker_processes(signals, shares.host) or NO_WORKERS
-        return _of_waiting(
-            found, waits, processes, shares=shares, thresholds=thresholds
-        )
-    if found.status == "fail" and shares.system_calls_lead():
-        return msgspec.structs.replace(found, actions=_ITEM.chosen("ask_system_once"))
-    if found.status == "fail":
-        found = _by_its_way(found, signals, shares, fault)
-    if fault is None or found.status != "fail":
-        return msgspec.structs.replace(found, actions=sized(found.actions, signals))
-    if found.saving_ms is None:
-        actions = _actions_for(fault, found.actions, signals, rare=False)
-        return msgspec.structs.replace(found, actions=actions)
-    return _of_one_function(found, fault, shares, signals, thresholds)
+    if finding.status != "fail":
+        return finding
+    if waits is not None:
+        return _finding_of_waits(finding, waits, signals, shares, thresholds)
+    if shares.system_calls_lead():
+        return msgspec.structs.replace(finding, actions=_ITEM.chosen("ask_system_once"))
+    finding = _advise_by_way(finding, signals, shares, blocking)
+    if blocking is None:
+        return msgspec.structs.replace(finding, actions=sized(finding.actions, signals))
+    return _finding_of_function(finding, blocking, signals, shares, thresholds)
 
 
-def _of_waiting(
-    found: Finding,
+def _outweighing_waits(
+    signals: Signals,
+    shares: StepShares,
+    blocking: HostFunction | None,
+    thresholds: Thresholds,
+) -> Asleep | None:
+    """Return the waits of a host without devices where they outweigh half its work."""
+    waits = signals.of(asleep).get(shares.host) if shares.device is None else None
+    work = 0.0 if blocking is None else blocking.part.share_percent
+    least = max(work / 2, thresholds.host_function.value)
+    return waits if waits is not None and waits.share_percent >= least else None
+
+
+def _finding_of_waits(
+    finding: Finding,
     waits: Asleep,
-    processes: WorkerProcesses,
-    *,
+    signals: Signals,
     shares: StepShares,
     thresholds: Thresholds,
 ) -> Finding:
     """Speak of what the step waits for: to work faster gains nothing."""
-    kind = "waits_for_nothing"
-    actions = _ITEM.chosen("waits")
-    for_processes = _are_for(processes, waits)
+    processes = worker_processes(signals, shares.host) or NO_WORKERS
+    for_processes = _wait_is_for(processes, waits)
+    kind = "waits_for_thread" if waits.works else "waits_for_nothing"
+    actions = _ITEM.chosen("waits_for_thread" if waits.works else "waits")
     if for_processes:
         kind = "waits_for_processes"
-        actions = _ITEM.chosen(kind)
-        named = processes.cheaper()
+        cheaper, actions = processes.cheaper(), _ITEM.chosen(kind)
         actions = (
-            (*named, *actions)
-            if named
+            (*cheaper, *actions)
+            if cheaper
             else (*actions, _ITEM.action("make_workers_cheaper"))
         )
-    elif waits.works:
-        kind, actions = "waits_for_thread", _ITEM.chosen("waits_for_thread")
     other = None if for_processes else waits.other
-    told = (waits.function, *((other,) if other else ()))
-    same = {one.key for one in told}
-    rest = (one for one in found.parts if one.key not in same)
-    facts = (
-        _ITEM.fact(kind, waits.share_percent),
-        *_ITEM.facts(worker_cores=waits.workers),
-        *(processes.facts() if for_processes else ()),
-    )
-    work = max((found.share_percent or 0.0) - waits.share_percent, 0.0)
+    waiting = (waits.function, *((other,) if other else ()))
+    waiting_keys = {part.key for part in waiting}
+    work = max((finding.share_percent or 0.0) - waits.share_percent, 0.0)
     causes = (
         CauseShare(cause="waits", share_percent=waits.share_percent),
         CauseShare(cause="functions", share_percent=work),
     )
-    saving, pattern, hit = found.saving_ms, found.pattern, found.steps_hit
-    if saving is not None and len(waits.times_ps) == len(shares.window_ps):
-        saving = promise_of(waits.times_ps, shares.window_ps)
+    if finding.saving_ms is not None and len(waits.times_ps) == len(shares.window_ps):
         every = thresholds.steps_share.value
         pattern = pattern_of(waits.times_ps, every_percent=every)
-        hit = pattern.steps_hit
+        finding = msgspec.structs.replace(
+            finding,
+            saving_ms=promise_of(waits.times_ps, shares.window_ps),
+            pattern=pattern,
+            steps_hit=pattern.steps_hit,
+        )
     return msgspec.structs.replace(
-        found,
-        pattern=pattern,
-        steps_hit=hit,
-        causes=tuple(sorted(causes, key=lambda one: -one.share_percent)),
-        parts=(*told, *rest),
+        finding,
+        causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
+        parts=(*waiting, *(it for it in finding.parts if it.key not in waiting_keys)),
         workers=processes.functions if for_processes else (),
-        facts=(*found.facts, *facts),
-        saving_ms=saving,
+        facts=(
+            *finding.facts,
+            _ITEM.fact(kind, waits.share_percent),
+            *_ITEM.facts(worker_cores=waits.workers),
+            *(processes.facts() if for_processes else ()),
+        ),
         actions=actions,
     )
 
 
-def _are_for(processes: WorkerProcesses, waits: Asleep) -> bool:
+def _wait_is_for(processes: WorkerProcesses, waits: Asleep) -> bool:
     """Return whether waits are for worker processes, as far as anything shows it.
 
     What they were found to do says more than what they use of the cores: those that
@@ -178,27 +196,59 @@ def _are_for(processes: WorkerProcesses, waits: Asleep) -> bool:
     """
     if processes.time is None:
         return waits.workers is not None
-    return processes.work and (waits.workers is not None or not waits.works)
+    return processes.are_working and (waits.workers is not None or not waits.works)
 
 
-def _by_its_way(
-    found: Finding, signals: Signals, shares: StepShares, fault: HostFunction | None
+def _named_parts(
+    signals: Signals, shares: StepShares, functions: HostFunctions
+) -> tuple[Part, ...]:
+    """Return the function that holds most of the work, then the parts themselves.
+
+    Without a device functions stand before the model's ops: these are the step.
+    """
+    parts, blocking = shares.parts(OWNER, place="inside"), functions.blocking
+    if shares.device is not None:
+        around = signals.of(enclosing_functions).get(shares.label)
+        if around is None:
+            return parts
+        # What it does itself is a part of what it holds.
+        return (around, *(it for it in parts if it.key != around.key))
+    first = () if blocking is None else (blocking.part,)
+    # Of a function around the lines that hold most, these have parts.
+    lines_of = {part.key for part in first if part.lines is not None}
+    called = tuple(
+        one.part
+        for one in functions.every
+        if one is not blocking and one.part.key not in lines_of
+    )
+    named = {part.key for part in (*first, *called)}
+    remaining = (
+        it for it in parts if it.function is None or (it.loop and it.key not in named)
+    )
+    return (*first, *called, *remaining)
+
+
+def _advise_by_way(
+    finding: Finding,
+    signals: Signals,
+    shares: StepShares,
+    blocking: HostFunction | None,
 ) -> Finding:
     """Advise what fits the way in which the named function spends its time."""
-    part = found.parts[0] if found.parts else None
     ways = signals.of(function_ways).get(shares.host)
-    if ways is None or part is None:
-        return found
-    alone = None if fault is None else fault.alone
-    way = ways.of(part, shares.device, only=alone)
+    if ways is None or not finding.parts:
+        return finding
+    alone = None if blocking is None else blocking.alone
+    way = ways.way_of_function(finding.parts[0], shares.device, only=alone)
     if way is None:
-        return found
-    fitting = _fitting_ways(way)
+        return finding
     vectorise = _ITEM.action("vectorise_loops")
     actions = (
-        one
-        for action in found.actions
-        for one in (fitting if action == vectorise else (action,))
+        fitting
+        for action in finding.actions
+        for fitting in (
+            _ITEM.chosen(_key_of_way(way)) if action == vectorise else [action]
+        )
     )
     facts = _ITEM.facts(
         own_lines=way.own,
@@ -207,203 +257,86 @@ def _by_its_way(
         off_core=way.waiting,
     )
     return msgspec.structs.replace(
-        found, actions=tuple(dict.fromkeys(actions)), facts=(*found.facts, *facts)
+        finding, actions=tuple(dict.fromkeys(actions)), facts=(*finding.facts, *facts)
     )
 
 
-def _fitting_ways(way: Way) -> tuple[Action, ...]:
-    """Return what to do in place of advice for any work."""
-    if way.waiting is not None and way.waiting >= _MOSTLY:
-        return _ITEM.chosen("waits")
-    if way.own >= _MOSTLY:
-        return _ITEM.chosen("vectorise_own_lines")
-    if way.elements >= _MOSTLY:
-        return _ITEM.chosen("vectorise_elements")
-    in_libraries = way.libraries >= _MOSTLY
-    return _ITEM.chosen("call_libraries_less" if in_libraries else "vectorise_loops")
+def _key_of_way(way: Way) -> str:
+    keys = {
+        "waits": way.waiting or 0.0,
+        "vectorise_own_lines": way.own,
+        "vectorise_elements": way.elements,
+        "call_libraries_less": way.libraries,
+    }
+    mostly = (key for key, percent in keys.items() if percent >= MOSTLY_PERCENT)
+    return next(mostly, "vectorise_loops")
 
 
-def _share_facts(
-    named: tuple[Part, ...],
-    shares: StepShares,
-    fault: HostFunction | None,
-    *,
-    whole: float | None,
-) -> tuple[Fact, ...]:
-    """Return the share of the largest part, and whether it speaks for all of them.
-
-    Without a device it does: the finding is about that function.
-    """
-    share = named[0].share_percent if named else None
-    leads = shares.device is None or (share or 0.0) >= _LEADS * (whole or 0.0)
-    beside = None if shares.device is None else whole
-    alone = share if fault is not None and fault.alone is not None else None
-    return _ITEM.facts(
-        named_share=share,
-        leading_share=share if leads else None,
-        beside_device=beside,
-        alone_share=alone,
-    )
-
-
-def _waits(
+def _finding_of_function(
+    finding: Finding,
+    blocking: HostFunction,
     signals: Signals,
     shares: StepShares,
-    fault: HostFunction | None,
-    thresholds: Thresholds,
-) -> Asleep | None:
-    """Return the waits of a host without devices where they outweigh its work."""
-    found = None if shares.device is not None else signals.of(asleep).get(shares.host)
-    if found is None or found.share_percent < thresholds.host_function.value:
-        return None
-    work = 0.0 if fault is None else fault.part.share_percent
-    return found if 2 * found.share_percent >= work else None
-
-
-def _named(
-    signals: Signals,
-    shares: StepShares,
-    functions: tuple[HostFunction, ...],
-    fault: HostFunction | None,
-) -> tuple[Part, ...]:
-    """Return the function that holds most of the work, then the parts themselves.
-
-    Without a device functions stand before the model's ops: these are the step.
-    """
-    parts = shares.parts(OWNER, place="inside")
-    if shares.device is not None:
-        around = signals.of(enclosing_functions).get(shares.label)
-        if around is None:
-            return parts
-        # What it does itself is a part of what it holds.
-        return (around, *(it for it in parts if it.key != around.key))
-    # Of a function around the lines that hold most, these are told.
-    own = None if fault is None or fault.part.lines is None else fault.part.key
-    called = tuple(
-        one.part for one in functions if one is not fault and one.part.key != own
-    )
-    told = {one.key for one in (*called, *((fault.part,) if fault else ()))}
-    rest = tuple(
-        part
-        for part in parts
-        if part.function is None or (part.loop and part.key not in told)
-    )
-    return (*((fault.part,) if fault else ()), *called, *rest)
-
-
-def _of_one_function(
-    found: Finding,
-    work: HostFunction,
-    shares: StepShares,
-    signals: Signals,
     thresholds: Thresholds,
 ) -> Finding:
     """Promise no more than the named function, where the work is the step itself.
 
-    All that it calls goes with it. Half of that goes at least, for a function is seldom
+    All that it calls goes with it. Half of that goes at least, for a function is rarely
     removed as a whole.
     """
-    whole = _step_ms(shares) * work.part.share_percent / 100
-    saving = Saving(low=whole / 2, high=whole)
-    times = work.times_ps()
-    if sum(times) and len(times) == len(shares.window_ps):
-        saving = promise_of(times, shares.window_ps).within(Limits(whole, None))
-    # What most steps do without, such as a validation, is not to be made faster first.
-    rare = len(times) >= thresholds.outlier_steps.value and 2 * times.count(0) > len(
-        times
-    )
+    others, rare = sized(finding.actions, signals), False
+    if finding.saving_ms is not None:
+        whole = mean_step_ms(shares) * blocking.part.share_percent / 100
+        saving, times = Saving(low=whole / 2, high=whole), blocking.times_ps()
+        if sum(times) and len(times) == len(shares.window_ps):
+            saving = promise_of(times, shares.window_ps).within(Limits(whole, None))
+        # What most steps do without, such as a validation, is to be done more rarely.
+        many = len(times) >= thresholds.outlier_steps.value
+        rare = many and 2 * times.count(0) > len(times)
+        by_ops = rule_of_ops(signals, shares, whole, thresholds)
+        finding = msgspec.structs.replace(
+            finding,
+            saving_ms=saving,
+            explained_by=() if blocking.alone is not None else by_ops,
+        )
+    if rare:
+        others = tuple(dict.fromkeys((_ITEM.action("do_it_rarely"), *others)))
+    fitting = _fitting_groups(blocking, signals, rare=rare)
+    if blocking.is_called_back:
+        return msgspec.structs.replace(
+            finding, actions=(*_ITEM.chosen("called_back"), *others)
+        )
     return msgspec.structs.replace(
-        found,
-        saving_ms=saving,
-        explained_by=()
-        if work.alone is not None
-        else rule_of_ops(signals, shares, whole, thresholds),
-        actions=_actions_for(work, found.actions, signals, rare=rare),
+        finding, actions=_ITEM.chosen(*fitting) if fitting else others
     )
 
 
-def _actions_for(
-    work: HostFunction, others: tuple[Action, ...], signals: Signals, *, rare: bool
-) -> tuple[Action, ...]:
-    """Return what to do about a function: by what it does, and how often."""
-    others = sized(others, signals)
-    if work.is_called_back:
-        return (*_ITEM.chosen("called_back"), *others)
-    runs = work.runs
-    fitting = None if runs is None else _fitting(runs, work, signals)
-    if fitting is not None:
-        return fitting
-    if (
-        work.alone is None
-        and runs is not None
-        and runs.ops_percent(work.part) >= _MOSTLY
-    ):
-        if rare:
-            return _ITEM.chosen("do_it_rarely", "runs_ops")
-        return _ITEM.chosen("runs_ops", "move_into_pipeline", "do_it_rarely")
-    if not rare:
-        return others
-    return tuple(dict.fromkeys((_ITEM.action("do_it_rarely"), *others)))
-
-
-#: Whether the program asks for collections, None where that is unknown → what fits a
-#: function that mostly collects garbage.
-_COLLECTING: Final[dict[bool | None, str]] = {
-    True: "do_not_collect_by_hand",
-    False: "collects",
-    None: "collects_perhaps_by_hand",
-}
-
-
-def _fitting(
-    runs: FunctionRuns, work: HostFunction, signals: Signals
-) -> tuple[Action, ...] | None:
-    """Return what fits what half of a function's time goes to; None for nothing known.
+def _fitting_groups(
+    blocking: HostFunction, signals: Signals, *, rare: bool
+) -> tuple[str, ...]:
+    """Return the actions against what half of a function's time goes to.
 
     The order is that of certainty: a validation also runs ops. What a function does
-    beside the model is no question to the model.
+    next to the model is no question to the model.
     """
-    part = work.part
-    if runs.mostly_predicts(part):
-        return _ITEM.chosen("predicts")
-    if runs.mostly_exchanges(part):
-        return _ITEM.chosen("exchanges")
-    if runs.mostly_collects(part):
-        by_hand = signals.of(collected_by_hand).get(runs.host)
-        return _ITEM.chosen(_COLLECTING[by_hand])
-    for kind in LIBRARY_KINDS:
-        if runs.mostly_in(part, kind.is_done_by):
-            return _ITEM.chosen(kind.advice)
-    asks = work.alone is None and runs.asks_the_model(part)
-    return _ITEM.chosen("asks_the_model") if asks else None
-
-
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let the named function go with all that it calls, on a host without devices."""
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
+    time = blocking.time
+    if time is None:
         return ()
-    fault = fault_of(
-        host_functions(signals, shares),
-        thresholds,
-        runs_a_model=has_ops(signals, shares, thresholds),
-    )
-    if fault is None or fault.runs is None:
+    runs = time.runs
+    percents = {
+        "exchanges": time.percent_within(runs.exchanging),
+        _COLLECTING[signals.of(collected_by_hand).get(runs.host)]: time.percent_within(
+            runs.collecting
+        ),
+        **{work: time.percent_of_work(work) for work in _WORKS},
+    }
+    does = (group for group, percent in percents.items() if percent >= MOSTLY_PERCENT)
+    group = "predicts" if time.mostly_predicts else next(does, None)
+    if group is not None or blocking.alone is not None:
+        return () if group is None else (group,)
+    if time.asks_the_model:
+        return ("asks_the_model",)
+    runs_ops = ("runs_ops", "move_into_pipeline", "do_it_rarely")
+    if time.ops_percent < MOSTLY_PERCENT:
         return ()
-    whole = _step_ms(shares) * fault.part.share_percent / 100
-    return (fault.runs.without(fault.part, effect_ms=whole, only=fault.alone),)
-
-
-def _step_ms(shares: StepShares) -> float:
-    return shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *(*OWNED_READS, *FUNCTION_READS, enclosing_functions),
-        *(*OPS_READS, *WORKER_READS, asleep, collected_by_hand, function_ways),
-    ),
-    changes,
-)
+    return ("do_it_rarely", "runs_ops") if rare else runs_ops

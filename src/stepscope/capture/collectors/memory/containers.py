@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import time
 from collections import deque
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,13 +23,12 @@ from stepscope.capture.collectors.memory.held import (
     PAIRS,
     Added,
     Graphs,
-    arrays_in,
-    graph_of,
     has_graph,
-    memory_of,
-    module_of,
-    size_of,
-    tensors_in,
+    list_arrays,
+    measure_array,
+    memory_address,
+    module_name,
+    tensors_with_graph,
 )
 from stepscope.capture.ground.functions import FunctionNames
 
@@ -93,28 +93,29 @@ class _Object(NamedTuple):
     depth: int
 
 
-def containers() -> dict[int, Container]:
+def reachable_containers() -> dict[int, Container]:
     """Return the containers that functions of the program reach, by their identity."""
     until_s = time.thread_time() + MOST_S
-    found: dict[int, Container] = {}
+    reached: dict[int, Container] = {}
     seen: set[int] = set()
-    waiting = deque(_variables())
+    waiting = deque(_program_variables())
     while waiting and len(seen) < _MOST_OBJECTS and time.thread_time() < until_s:
         one = waiting.popleft()
-        if id(one.value) in seen:
+        value = one.value
+        if id(value) in seen:
             continue
-        seen.add(id(one.value))
-        if is_container(one.value) and not _is_bounded(one.value):
-            kept = Container(one.path, one.function, len(one.value), one.value)
-            found[id(one.value)] = kept
-        elif has_graph(one.value):
-            held = graph_of(one.value)
-            found[id(one.value)] = Container(
-                *(one.path, one.function, held.items, one.value, held.graph_bytes)
+        seen.add(id(value))
+        is_bounded = type(value) is deque and value.maxlen is not None
+        if is_container(value) and not is_bounded:
+            reached[id(value)] = Container(one.path, one.function, len(value), value)
+        elif has_graph(value):
+            held = Graphs().add_tensors([value])
+            reached[id(value)] = Container(
+                *(one.path, one.function, held.items, value, held.graph_bytes)
             )
         if one.depth < _DEEPEST:
-            waiting.extend(_members(one))
-    return found
+            waiting.extend(_reachable_members(one))
+    return reached
 
 
 def is_container(value: object) -> bool:
@@ -122,7 +123,7 @@ def is_container(value: object) -> bool:
     return type(value) in CONTAINERS
 
 
-def added_to(container: Container, length: int) -> Added:
+def growth_since(container: Container, length: int) -> Added:
     """Return what was added to a container since it had a length.
 
     Members are added at the end; of very many the last ones say what all take. An array
@@ -139,36 +140,39 @@ def added_to(container: Container, length: int) -> Added:
     before: list[Any] = []
     if 0 < items <= _MOST_PASSED:
         before = list(islice(reversed(members), items, items + _MOST_ADDED))
-    there = {memory_of(it) for one in before for it in arrays_in(one)}
-    arrays = {id(it): it for one in some for it in arrays_in(one)}
-    sizes = sum(size_of(it) for it in arrays.values() if memory_of(it) not in there)
+    there = {memory_address(it) for one in before for it in list_arrays(one)}
+    arrays = {id(it): it for one in some for it in list_arrays(one)}
+    sizes = sum(
+        measure_array(it) for it in arrays.values() if memory_address(it) not in there
+    )
     graphs = Graphs()
     for one in last[1:2]:
-        graphs.add(tensors_in(one))
-    held = graphs.add([it for one in some[:1] for it in tensors_in(one)])
+        graphs.add_tensors(tensors_with_graph(one))
+    held = graphs.add_tensors(
+        [it for one in some[:1] for it in tensors_with_graph(one)]
+    )
     scale = items / max(len(some), 1)
     return Added(items, int(sizes * scale), held.graph_bytes * items)
 
 
-def _variables() -> Iterator[_Object]:
-    """Yield the variables of the program's functions that run now."""
+def _program_variables() -> Iterator[_Object]:
     names = FunctionNames()
     frames: list[FrameType | None] = [*sys._current_frames().values()]  # noqa: SLF001 - the way to them
     while frames:
         frame = frames.pop()
         while frame is not None:
             code = frame.f_code
-            function = names.of(code)
+            function = names.function_name(code)
             if function and not _is_library(code.co_filename):
                 # A frame that somebody else has is in a trace function or a debugger.
                 alone = sys.getrefcount(frame) <= _NOBODYS
-                for name, value in _variables_of(frame, alone=alone):
+                for name, value in _frame_variables(frame, alone=alone):
                     if not name.startswith("__"):
                         yield _Object(value, name, function, 0)
             frame = frame.f_back
 
 
-def _variables_of(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
+def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
     """Return the variables of a frame, and let none of them live longer for it.
 
     Before Python 3.13 a function's frame keeps the dictionary that it makes of them,
@@ -177,7 +181,6 @@ def _variables_of(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
     it. A trace function's thread would empty the variables themselves with it.
 
     Args:
-        frame: Of a function that runs, or of a module.
         alone: Whether nobody else has the frame.
     """
     code = frame.f_code
@@ -205,43 +208,30 @@ def _asks_for_variables(code: CodeType) -> bool:
     )
 
 
-def _members(one: _Object) -> Iterator[_Object]:
+def _reachable_members(one: _Object) -> Iterator[_Object]:
     value: Any = one.value
     pairs: Iterable[tuple[str, Any]] = ()
     if type(value) in PAIRS:
         some = list(islice(value.items(), _MOST_MEMBERS))
-        pairs = ((f"[{key!r}]", it) for key, it in some if _is_name(key))
+        pairs = (
+            (f"[{key!r}]", it)
+            for key, it in some
+            if type(key) is str and len(key) <= _LONGEST_KEY
+        )
     elif type(value) in (list, tuple):
         some = list(islice(value, _MOST_MEMBERS))
         pairs = ((f"[{at}]", it) for at, it in enumerate(some))
-    elif _is_programs(type(value)):
-        own = list(islice(_attributes(value).items(), _MOST_MEMBERS))
-        pairs = ((f".{name}", it) for name, it in own)
+    else:
+        file = getattr(sys.modules.get(module_name(type(value))), "__file__", None)
+        if isinstance(file, str) and not _is_library(file):
+            # Nothing is asked of the program's own class.
+            with suppress(AttributeError):
+                own = object.__getattribute__(value, "__dict__")
+                if isinstance(own, dict):
+                    some = list(islice(own.items(), _MOST_MEMBERS))
+                    pairs = ((f".{name}", it) for name, it in some)
     for suffix, it in pairs:
         yield _Object(it, one.path + suffix, one.function, one.depth + 1)
-
-
-def _attributes(value: object) -> dict[str, Any]:
-    """Return an object's own attributes, and ask nothing of its class for them."""
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return own if isinstance(own, dict) else {}
-
-
-def _is_name(key: object) -> bool:
-    return type(key) is str and len(key) <= _LONGEST_KEY
-
-
-def _is_bounded(value: object) -> bool:
-    return type(value) is deque and value.maxlen is not None
-
-
-def _is_programs(kind: type) -> bool:
-    """Return whether a class is the program's own, by the file of its module."""
-    file = getattr(sys.modules.get(module_of(kind)), "__file__", None)
-    return isinstance(file, str) and not _is_library(file)
 
 
 def _is_library(file: str) -> bool:

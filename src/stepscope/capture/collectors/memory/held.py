@@ -43,18 +43,11 @@ class Added(NamedTuple):
     graph_bytes: int
 
 
-def graph_of(tensor: Any) -> Added:
-    """Return the nodes of a tensor's graph of gradients, and what they still hold.
-
-    What the backward pass has freed is held no more, and weights live anyway.
-    """
-    return Graphs().add([tensor])
-
-
 class Graphs:
     """Graphs of gradients: each node counts once, and so does what several have saved.
 
-    A search that meets a node of an earlier one goes no further there.
+    A search that meets a node of an earlier one goes no further there. What the
+    backward pass has freed is held no more, and weights live anyway.
     """
 
     def __init__(self) -> None:
@@ -64,7 +57,7 @@ class Graphs:
         #: Under which names nodes of a kind have saved tensors.
         self._names: dict[type, list[str]] = {}
 
-    def add(self, tensors: Iterable[Any]) -> Added:
+    def add_tensors(self, tensors: Iterable[Any]) -> Added:
         """Return the nodes of some tensors that are new here, and what these hold."""
         before, held = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
@@ -73,20 +66,18 @@ class Graphs:
             if node is None or node in self._nodes:
                 continue
             self._nodes.add(node)
-            for name in self._saved_by(type(node)):
-                self._sizes.update(_saved(node, name))
+            kind = type(node)
+            if kind not in self._names:
+                # To ask for them takes far longer than a node.
+                names = [it for it in dir(kind) if it.startswith("_raw_saved_")]
+                self._names[kind] = names
+            for name in self._names[kind]:
+                self._sizes.update(_saved_sizes(node, name))
             waiting += [behind for behind, _ in node.next_functions]
         return Added(len(self._nodes) - before, 0, sum(self._sizes.values()) - held)
 
-    def _saved_by(self, kind: type) -> list[str]:
-        if kind not in self._names:
-            # To ask for them takes far longer than a node.
-            named = [it for it in dir(kind) if it.startswith("_raw_saved_")]
-            self._names[kind] = named
-        return self._names[kind]
 
-
-def _saved(node: Any, name: str) -> dict[int, int]:
+def _saved_sizes(node: Any, name: str) -> dict[int, int]:
     """Return the sizes of the tensors under a name, by where their memory begins.
 
     They are taken as they are stored. To unpack them would run what the program packed
@@ -108,17 +99,22 @@ def _saved(node: Any, name: str) -> dict[int, int]:
 
 
 def _is_array(value: object) -> bool:
-    return module_of(type(value)).partition(".")[0] in _ARRAYS
+    return module_name(type(value)).partition(".")[0] in _ARRAYS
 
 
-def arrays_in(value: Any, depth: int = _NESTED) -> list[Any]:
+def list_arrays(value: Any, depth: int = _NESTED) -> list[Any]:
     """Return the arrays of a member, so deep."""
     if _is_array(value):
         return [value]
-    return [it for one in _parts(value, depth) for it in arrays_in(one, depth - 1)]
+    if type(value) in PAIRS:
+        value = value.values()
+    elif type(value) not in (list, tuple):
+        return []
+    parts = list(islice(value, _MOST_PARTS)) if depth > 0 else []
+    return [array for part in parts for array in list_arrays(part, depth - 1)]
 
 
-def size_of(array: Any) -> int:
+def measure_array(array: Any) -> int:
     """Return the bytes of an array; views count as what they show."""
     with suppress(*_REFUSALS):
         # An array of JAX that was donated has a size, and no memory.
@@ -133,7 +129,7 @@ def size_of(array: Any) -> int:
     return 0
 
 
-def memory_of(array: Any) -> int:
+def memory_address(array: Any) -> int:
     """Return a number that arrays in the same memory have in common."""
     with suppress(*_REFUSALS):
         if hasattr(array, "untyped_storage"):
@@ -142,32 +138,22 @@ def memory_of(array: Any) -> int:
     return id(array if base is None else base)
 
 
-def tensors_in(value: Any) -> list[Any]:
+def tensors_with_graph(value: Any) -> list[Any]:
     """Return the tensors of a member that have a graph of gradients."""
-    return [it for it in arrays_in(value) if has_graph(it)]
+    return [it for it in list_arrays(value) if has_graph(it)]
 
 
 def has_graph(value: object) -> bool:
     """Return whether a value is a tensor of PyTorch that some ops led to."""
     kind = type(value)
-    if module_of(kind).partition(".")[0] != "torch":
+    if module_name(kind).partition(".")[0] != "torch":
         return False
     # Other objects of PyTorch answer to any name: `torch.ops`, proxies of a graph.
     is_tensor = any("grad_fn" in vars(it) for it in kind.__mro__)
     return is_tensor and getattr(value, "grad_fn", None) is not None
 
 
-def _parts(value: Any, depth: int) -> list[Any]:
-    if depth <= 0:
-        return []
-    if type(value) in PAIRS:
-        value = value.values()
-    elif type(value) not in (list, tuple):
-        return []
-    return list(islice(value, _MOST_PARTS))
-
-
-def module_of(kind: type) -> str:
+def module_name(kind: type) -> str:
     """Return the module of a class; "" where the class says anything else."""
     module = kind.__module__
     return module if isinstance(module, str) else ""

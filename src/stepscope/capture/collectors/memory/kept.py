@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope._core import recorder
-from stepscope.capture.collectors.contract import Collected
+from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.collectors.memory.containers import (
     MOST_S,
-    added_to,
-    containers,
+    growth_since,
     is_container,
+    reachable_containers,
 )
 from stepscope.capture.collectors.memory.held import Added
 from stepscope.capture.collectors.process import COUNTER_VALUE, COUNTERS_LINE
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.capture.collectors.memory.containers import Container
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.unavailable import Unavailable
 
 #: Containers that are written down, those first to which most was added.
 _MOST: Final = 5
@@ -45,7 +44,7 @@ _BEFORE: Final = 5
 _PS_PER_NS: Final = 1000
 
 
-class KeptCollector:
+class KeptCollector(Collector):
     """Compares the lengths of containers at the two ends of a recording."""
 
     name = "kept"
@@ -56,25 +55,21 @@ class KeptCollector:
         #: Those of the beginning, by path and function; without what they hold.
         self._before: dict[tuple[str, str], tuple[int, int, int]] = {}
 
-    def available(self) -> Unavailable | None:
-        """Return None: every program has variables."""
-        return None
-
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Look at the containers for the first time, where counters are read."""
         if not options.counters_hz:
             return
         self._before = {
-            (one.path, one.function): (it, one.length, one.graph_bytes)
-            for it, one in containers().items()
+            (one.path, one.function): (identity, one.length, one.graph_bytes)
+            for identity, one in reachable_containers().items()
         }
         self._clock, self._began_ns = clock, recorder.now()
 
-    def drop(self) -> None:
+    def drop_events(self) -> None:
         """Look at nothing again."""
         self._clock, self._before = None, {}
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Look again, and write down what was added to which container."""
         clock, before = self._clock, self._before
         self._clock, self._before = None, {}
@@ -82,23 +77,23 @@ class KeptCollector:
             return Collected(b"")
         ended_ns = recorder.now()
         grown: list[tuple[Added, str, str]] = []
-        found, until_s = containers(), time.thread_time() + MOST_S
-        for it, one in found.items():
+        reached, until_s = reachable_containers(), time.thread_time() + MOST_S
+        for identity, container in reached.items():
             if time.thread_time() > until_s:
                 break
-            earlier = before.get((one.path, one.function))
-            added = None if earlier is None else _added(it, one, *earlier)
-            if added is not None:
-                grown.append((added, one.path, one.function))
+            place = container.path, container.function
+            if place in before:
+                added = _find_growth(identity, container, *before[place])
+                if added is not None:
+                    grown.append((added, *place))
         grown.sort(key=lambda one: -(one[0].graph_bytes + one[0].array_bytes))
         if not grown:
             return Collected(b"")
-        return Collected(
-            _written(grown[:_MOST], clock, began_ns=self._began_ns, ended_ns=ended_ns)
-        )
+        times_ns = self._began_ns, ended_ns
+        return Collected(_write_growth(grown[:_MOST], clock, times_ns))
 
 
-def _added(
+def _find_growth(
     identity: int, now: Container, was: int, length: int, graph_bytes: int
 ) -> Added | None:
     """Return what was added to what is the same as before; None for nothing."""
@@ -111,7 +106,7 @@ def _added(
         return Added(now.length - length, 0, more) if grew else None
     if identity != was or not length or not is_container(now.value):
         return None
-    added = added_to(now, length)
+    added = growth_since(now, length)
     # No buffer of batches holds graphs of gradients.
     if length < _BEFORE and not added.graph_bytes:
         return None
@@ -119,14 +114,9 @@ def _added(
     return added if is_kept else None
 
 
-def _written(
-    grown: list[tuple[Added, str, str]],
-    clock: ClockPair,
-    *,
-    began_ns: int,
-    ended_ns: int,
+def _write_growth(
+    grown: list[tuple[Added, str, str]], clock: ClockPair, times_ns: tuple[int, int]
 ) -> bytes:
-    """Write counters that are 0 when the recording begins."""
     space = XSpaceBuilder(platform.node(), start_ns=None)
     plane = space.plane(HOST_PLANE)
     rows = [
@@ -134,7 +124,7 @@ def _written(
         for added, path, function in grown
         # `Added` is in the order of kinds.
         for kind, count in zip(KEPT_KINDS, added, strict=True)
-        for at_ns, value in ((began_ns, 0.0), (ended_ns, float(count)))
+        for at_ns, value in zip(times_ns, (0.0, float(count)), strict=True)
     ]
     types, at, values = zip(*rows, strict=True)
     key = plane.stat_id(COUNTER_VALUE)

@@ -22,23 +22,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.giving_way import Entrance, GivesWay
-from stepscope.capture.collectors.left_over import (
-    OpenRecordings,
-    skip_exit_handlers_of_c,
-)
+from stepscope.capture.collectors.giving_way import Entrance, GivesWay, OpenRecordings
 from stepscope.capture.collectors.levels import TracerLevels, level_warnings
 from stepscope.capture.collectors.torch.activities import (
     Activities,
     Device,
     exported_activities,
-    joined,
+    join_activities,
     live_activities,
 )
 from stepscope.capture.collectors.torch.planes import (
     CALLS,
     ON_STREAM,
-    planes_of,
+    build_planes,
 )
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
@@ -96,7 +92,7 @@ class TorchCollector(GivesWay):
         super().__init__()
         self._recording: _Recording | None = None
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return why PyTorch cannot be recorded; None where it can."""
         if "torch" not in sys.modules:
             return Unavailable(
@@ -105,7 +101,7 @@ class TorchCollector(GivesWay):
                 remedy="Import torch before the recording starts.",
             )
         try:
-            _native()
+            _native_profiler()
         except (ImportError, AttributeError):
             return Unavailable(
                 code="NOT_RECORDED",
@@ -114,17 +110,20 @@ class TorchCollector(GivesWay):
             )
         return None
 
-    def _begin(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record."""
         self._recording = _Recording(options, clock)
         self.traces_python = self._recording.traces_python
 
-    def _halt(self) -> None:
+    def halt_recording(self) -> None:
+        """Record no more."""
         if self._recording is not None:
-            self._recording.halt()
+            self._recording.halt_profiler()
 
-    def _end(self) -> Collected:
+    def end_recording(self) -> Collected:
+        """Halt, and hand over."""
         recording, self._recording = self._recording, None
-        return Collected(b"") if recording is None else recording.stop()
+        return Collected(b"") if recording is None else recording.collect_results()
 
     def count_events(self) -> int | None:
         """Return how many events were recorded until now.
@@ -143,25 +142,46 @@ class TorchCollector(GivesWay):
             finally:
                 self._beginning = False
 
-    def _drop(self) -> None:
+    def drop_recording(self) -> None:
+        """Halt, and read nothing of what was recorded."""
         recording, self._recording = self._recording, None
         if recording is not None:
-            recording.drop()
+            recording.drop_results()
 
-    def _exit(self) -> None:
+    def leave_recording(self) -> None:
+        """Let go of what was recorded: the process ends."""
         recording, self._recording = self._recording, None
         if recording is not None:
-            recording.exit()
+            recording.leave_profiler()
 
-    def _entrances(self) -> Iterable[Entrance]:
-        # Every profiler of PyTorch passes one of them before it changes anything.
+    def list_entrances(self) -> Iterable[Entrance]:
+        """Yield what every profiler of PyTorch passes before it changes anything."""
         for module in ("profiler", "profiler_legacy"):
             owner = sys.modules.get(f"torch.autograd.{module}")
             for name in _ENTRANCES:
                 yield Entrance(owner, name, _OWN)
 
-    def _programs_own(self) -> str | None:
-        return _OWN if _others_record() else None
+    def program_profiler(self) -> str | None:
+        """Return PyTorch's profiler where it records, or is ready to.
+
+        PyTorch does not report one that warms up by its schedule: it is looked for.
+        """
+        from torch.autograd import (  # noqa: PLC0415 - the user's
+            _profiler_enabled,
+            profiler,
+        )
+
+        records = (
+            getattr(profiler, "_is_profiler_enabled", False)
+            or _profiler_enabled()
+            or any(
+                type(it) is profiler.profile
+                and it.entered
+                and it.kineto_results is None
+                for it in gc.get_referrers(profiler.profile)
+            )
+        )
+        return _OWN if records else None
 
 
 class _Recording:
@@ -176,7 +196,7 @@ class _Recording:
             python=self._asked.python if self._asked.host else 0,
         )
         self._warnings: list[str] = []
-        activities = _activities(self._levels)
+        activities = _activities_to_record(self._levels)
         self.traces_python = False
         self._profiler: Any = None
         #: What was recorded until the profiler was stopped to count it.
@@ -187,14 +207,14 @@ class _Recording:
         if not activities:
             return
         self._settings = options, activities
-        every_thread = self._begin(*self._settings)
+        every_thread = self._start_profiler(*self._settings)
         self.traces_python = bool(self._levels.python)
         self._thread = None if every_thread else threading.get_ident()
-        if self._levels.host and hasattr(_native(), "_RecordFunctionFast"):
+        if self._levels.host and hasattr(_native_profiler(), "_RecordFunctionFast"):
             self._forward = _Forward(every_thread=every_thread)
             annotate.add_forward(self._forward)
 
-    def halt(self) -> None:
+    def halt_profiler(self) -> None:
         if self._forward is not None:
             self._was_given |= annotate.remove_forward(self._forward)
         if self._profiler is None or self._stop_ns is not None:
@@ -207,12 +227,12 @@ class _Recording:
         self._stop_profiler()
         self._stop_ns = time.time_ns()
 
-    def stop(self) -> Collected:
-        self.halt()
+    def collect_results(self) -> Collected:
+        self.halt_profiler()
         if self._profiler is None or self._stop_ns is None:
             return Collected(b"")
         try:
-            return self._collected(self._stop_ns)
+            return self._collect_activities(self._stop_ns)
         finally:
             self._let_go()
 
@@ -228,45 +248,51 @@ class _Recording:
             return None
         self._stop_profiler()
         self._stop_ns = time.time_ns()
-        recorded = _activities_of(self._profiler)
+        recorded = _hand_out_activities(self._profiler)
         # What stays of a profiler while the next one records ends the program.
-        _let_go_of(self._profiler)
+        _free_results(self._profiler)
         self._earlier.append(recorded)
-        self._begin(*self._settings)
+        self._start_profiler(*self._settings)
         self._stop_ns = None
         return len(recorded.name)
 
     def _stop_profiler(self) -> None:
         self._profiler.stop()
-        _OPEN.ended(self._profiler.stop)
+        _OPEN.forget_recording(self._profiler.stop)
 
-    def drop(self) -> None:
+    def drop_results(self) -> None:
         try:
-            self.halt()
+            self.halt_profiler()
         finally:
             self._let_go()
 
-    def exit(self) -> None:
+    def leave_profiler(self) -> None:
         """Leave PyTorch's profiler on: to end it takes some 20 µs for each op."""
         if self._profiler is None or self._stop_ns is not None:
             return
         if not skip_exit_handlers_of_c():
-            self.halt()
+            self.halt_profiler()
             return
         if self._forward is not None:
             annotate.remove_forward(self._forward)
-        _OPEN.ended(self._profiler.stop)
+        _OPEN.forget_recording(self._profiler.stop)
         # Nor is it freed, which takes as long.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
-    def _collected(self, stop_ns: int) -> Collected:
-        given = joined([*self._earlier, _activities_of(self._profiler)])
+    def _collect_activities(self, stop_ns: int) -> Collected:
+        given = join_activities([*self._earlier, _hand_out_activities(self._profiler)])
         if not len(given):
             self._warnings.append(
                 "PyTorch handed over nothing: no op ran, or another of its profilers "
                 "was started meanwhile"
             )
-        elif self._levels.device and given.devices and not _saw_a_device(given):
+        # PyTorch itself waits for the device when a recording ends, so a tracer that
+        # works has at least that call.
+        elif (
+            self._levels.device
+            and given.devices
+            and not any(it in ON_STREAM or it.endswith(CALLS) for it in given.category)
+        ):
             self._warnings.append(_NO_DEVICE_EVENTS)
         if given.left_out:
             self._warnings.append(
@@ -275,7 +301,7 @@ class _Recording:
                 "program up; record fewer steps, or no Python calls. Only steps that "
                 "were over by then are judged"
             )
-        planes = planes_of(
+        planes = build_planes(
             given,
             hostname=socket.gethostname(),
             process=os.getpid(),
@@ -294,8 +320,8 @@ class _Recording:
             holds_annotations=self._was_given and len(given) > 0,
         )
 
-    def _begin(self, options: ProfilerOptions, activities: list[Any]) -> bool:
-        """Start PyTorch's profiler, and say whether it records all threads."""
+    def _start_profiler(self, options: ProfilerOptions, activities: list[Any]) -> bool:
+        """Start PyTorch's profiler; return whether it records all threads."""
         from torch.profiler import profile  # noqa: PLC0415 - the user's
 
         stacks = bool(self._levels.python)
@@ -313,7 +339,7 @@ class _Recording:
             with_stack=stacks,
             **settings,
         )
-        _OPEN.add(profiler.stop)
+        _OPEN.add_recording(profiler.stop)
         with warnings.catch_warnings():
             # 2.11 warns everybody of what a second cycle would lose; there is none.
             warnings.filterwarnings("ignore", message=_ONE_CYCLE)
@@ -330,10 +356,10 @@ class _Recording:
         """
         profiler, self._profiler = self._profiler, None
         self._earlier = []
-        _let_go_of(profiler)
+        _free_results(profiler)
 
 
-def _let_go_of(profiler: Any) -> None:
+def _free_results(profiler: Any) -> None:
     inner = getattr(profiler, "profiler", None)
     if inner is not None and hasattr(inner, "kineto_results"):
         inner.kineto_results = None
@@ -341,9 +367,29 @@ def _let_go_of(profiler: Any) -> None:
         inner.entered = False
 
 
-def _activities_of(profiler: Any) -> Activities:
+def skip_exit_handlers_of_c() -> bool:
+    """Have the process end as soon as Python has; return whether it will.
+
+    Its exit status stays, and buffers of C are written. A framework's profiler that is
+    still on is never taken down by them, which would take long or crash.
+    """
+    libc = ctypes.CDLL(None)
+    try:
+        # The last one is called first, and is given the exit status, as `_exit` is.
+        handlers = [libc["_exit"], libc["fcloseall"]]
+        return not any(
+            libc["on_exit"](ctypes.cast(handler, ctypes.c_void_p), None)
+            for handler in handlers
+        )
+    except AttributeError:
+        # It is the GNU library's alone.
+        return False
+
+
+def _hand_out_activities(profiler: Any) -> Activities:
     result = getattr(profiler.profiler, "kineto_results", None)
-    given = live_activities(result, thread_names=_thread_names(), devices=_devices())
+    devices = _used_devices()
+    given = live_activities(result, thread_names=_thread_names(), devices=devices)
     if given is not None:
         return given
     with tempfile.TemporaryDirectory(prefix=folder_prefix("torch")) as folder:
@@ -351,7 +397,7 @@ def _activities_of(profiler: Any) -> Activities:
         profiler.export_chrome_trace(str(path))
         exported = exported_activities(path.read_bytes())
         # The export lists what the machine has, used or not.
-        return replace(exported, devices=_devices())
+        return replace(exported, devices=devices)
 
 
 class _Forward:
@@ -360,7 +406,7 @@ class _Forward:
     def __init__(self, *, every_thread: bool) -> None:
         import torch  # noqa: PLC0415 - the user's
 
-        self._make = _native()._RecordFunctionFast  # noqa: SLF001 - it has no other
+        self._make = _native_profiler()._RecordFunctionFast  # noqa: SLF001 - it has no other
         self._recorded_here = (
             None if every_thread else torch.autograd._profiler_enabled  # noqa: SLF001 - it has no other
         )
@@ -376,14 +422,13 @@ class _Forward:
         return annotation
 
 
-def _native() -> Any:
+def _native_profiler() -> Any:
     import torch.profiler  # noqa: PLC0415 - the user's
 
     return torch._C._profiler  # noqa: SLF001 - the fast annotation has no other name
 
 
-def _activities(levels: TracerLevels) -> list[Any]:
-    """Return what PyTorch is to record at these levels."""
+def _activities_to_record(levels: TracerLevels) -> list[Any]:
     from torch.profiler import (  # noqa: PLC0415 - the user's
         ProfilerActivity,
         supported_activities,
@@ -396,29 +441,9 @@ def _activities(levels: TracerLevels) -> list[Any]:
     ]
 
 
-def _others_record() -> bool:
-    """Return whether a profiler of PyTorch records, or is ready to.
-
-    PyTorch does not report one that warms up by its schedule: it is looked for.
-    """
-    from torch.autograd import (  # noqa: PLC0415 - the user's
-        _profiler_enabled,
-        profiler,
-    )
-
-    return bool(
-        getattr(profiler, "_is_profiler_enabled", False)
-        or _profiler_enabled()
-        or any(
-            type(it) is profiler.profile and it.entered and it.kineto_results is None
-            for it in gc.get_referrers(profiler.profile)
-        )
-    )
-
-
 def _every_thread(*, stacks: bool) -> Any:
     """Return the setting by which all threads are recorded; None if there is none."""
-    make = getattr(_native(), "_ExperimentalConfig", None)
+    make = getattr(_native_profiler(), "_ExperimentalConfig", None)
     # Without objects for each event, stopping takes a fraction of the time; calls of
     # Python need them.
     quick = {} if stacks else {"trace_only": True}
@@ -431,7 +456,6 @@ def _every_thread(*, stacks: bool) -> Any:
 
 
 def _thread_names() -> dict[tuple[int, int], str]:
-    """Threads of this process by number, named as PyTorch names them."""
     found = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:
@@ -444,28 +468,23 @@ def _thread_names() -> dict[tuple[int, int], str]:
     return found
 
 
-def _saw_a_device(given: Activities) -> bool:
-    """Return whether anything ran on a device, or a call of its runtime was recorded.
-
-    PyTorch itself waits for the device when a recording ends, so a tracer that works
-    has at least that call.
-    """
-    return any(
-        category in ON_STREAM or category.endswith(CALLS) for category in given.category
-    )
-
-
-def _devices() -> tuple[Device, ...]:
+def _used_devices() -> tuple[Device, ...]:
     """Return the GPUs that the program uses; nothing is initialised for it."""
     import torch  # noqa: PLC0415 - the user's
 
     if not torch.cuda.is_initialized():
         return ()
     vendor = "AMD" if getattr(torch.version, "hip", None) else "Nvidia"
-    found = []
+    devices = []
     for ordinal in range(torch.cuda.device_count()):
         said = torch.cuda.get_device_properties(ordinal)
-        found.append(
+        memory_khz = getattr(said, "memory_clock_rate", None)
+        width_bits = getattr(said, "memory_bus_width", None)
+        # With two transfers a cycle; AMD's clock is not that of the transfers.
+        rate = None
+        if vendor == "Nvidia" and memory_khz and width_bits:
+            rate = int(2 * memory_khz * 1000 * width_bits // 8)
+        devices.append(
             Device(
                 ordinal,
                 name=said.name,
@@ -475,19 +494,7 @@ def _devices() -> tuple[Device, ...]:
                 cores=said.multi_processor_count,
                 memory_bytes=said.total_memory,
                 clock_khz=getattr(said, "clock_rate", None),
-                memory_bytes_per_s=_memory_rate(said) if vendor == "Nvidia" else None,
+                memory_bytes_per_s=rate,
             )
         )
-    return tuple(found)
-
-
-def _memory_rate(said: Any) -> int | None:
-    """Return bytes per second of an NVIDIA GPU's memory, with two transfers a cycle.
-
-    AMD's clock is not that of the transfers.
-    """
-    clock_khz = getattr(said, "memory_clock_rate", None)
-    width_bits = getattr(said, "memory_bus_width", None)
-    if not clock_khz or not width_bits:
-        return None
-    return int(2 * clock_khz * 1000 * width_bits // 8)
+    return tuple(devices)

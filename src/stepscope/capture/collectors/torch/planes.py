@@ -30,12 +30,11 @@ from stepscope.xspace.vocabulary import (
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from stepscope.capture.collectors.torch.activities import Activities, Device
-    from stepscope.capture.collectors.torch.stats import Values
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
 _HOST: Final = "/host:CPU"
@@ -80,7 +79,7 @@ class _Place(NamedTuple):
     name: str
 
 
-def planes_of(
+def build_planes(
     activities: Activities,
     *,
     hostname: str,
@@ -91,24 +90,34 @@ def planes_of(
     """Return a profile message of what was recorded.
 
     Args:
-        activities: What was recorded.
-        hostname: Name of this machine.
-        process: Number of the process that was recorded.
         start_ns: When recording began, nanoseconds since 1970.
         stop_ns: When recording ended, nanoseconds since 1970.
     """
-    activities = _unwrapped(activities)
+    activities = _unwrap_annotations(activities)
     began_ns = start_ns
     if len(activities):
         # What a device still ran had begun before.
         start_ns = min(start_ns, int(activities.start_ns.min()))
     builder = XSpaceBuilder(hostname, start_ns=start_ns, stop_ns=stop_ns)
     builder.plane(_HOST).stat("process_id", process)
-    for ordinal, device in _numbered(activities).items():
-        _describe(builder.plane(_device_plane(ordinal)), device, ordinal)
+    for ordinal, device in _devices_by_number(activities).items():
+        plane = builder.plane(_device_plane(ordinal))
+        for name, value in (
+            ("gpu_device_name", device.name),
+            ("device_vendor", device.vendor),
+            ("compute_cap_major", device.major),
+            ("compute_cap_minor", device.minor),
+            ("core_count", device.cores),
+            ("memory_size", device.memory_bytes),
+            ("clock_rate", device.clock_khz),
+            ("memory_bandwidth", device.memory_bytes_per_s),
+            (PROGRAM_ORDINAL, device.ordinal if device.ordinal != ordinal else None),
+        ):
+            if value is not None:
+                plane.stat(name, value)
     writing = _Writing(activities, builder, start_ns, lead_ns=began_ns - start_ns)
-    for place, rows in _by_place(activities, process):
-        writing.line(place, rows)
+    for place, rows in _rows_by_place(activities, process):
+        writing.write_line(place, rows)
     return builder
 
 
@@ -128,12 +137,11 @@ class _Writing:
         self._lead_ns = lead_ns
         self._offset = (activities.start_ns - start_ns) * _PS_PER_NS
         self._dur = activities.dur_ns * _PS_PER_NS
-        self._op_of = _ops(activities)
+        self._op_of = _rows_of_ops(activities)
         self._types: dict[str, dict[tuple[str, str], int]] = {}
         self._shapes: dict[int, str | None] = {}
 
-    def line(self, place: _Place, rows: NDArray[np.int64]) -> None:
-        """Add the events in some rows as one line."""
+    def write_line(self, place: _Place, rows: NDArray[np.int64]) -> None:
         plane = self._builder.plane(place.plane)
         # Lines of a thread are joined where they count from one moment.
         lead_ns = self._lead_ns
@@ -146,9 +154,9 @@ class _Writing:
             of_kind = rows[category == kind]
             for first in range(0, len(of_kind), _BATCH):
                 batch = of_kind[first : first + _BATCH]
-                self._batch(plane, line, batch, kind, lead_ns=lead_ns)
+                self._write_batch(plane, line, batch, kind, lead_ns=lead_ns)
 
-    def _batch(
+    def _write_batch(
         self,
         plane: PlaneBuilder,
         line: LineBuilder,
@@ -163,40 +171,41 @@ class _Writing:
         if category == OP_CATEGORY:
             values["fwdbwd"] = [it or None for it in given.gradient[rows].tolist()]
         elif category in ON_STREAM or category == "cpu_instant_event":
-            values.update(self._ops_of(chosen, shapes=category in ON_STREAM))
+            ops = self._op_of[rows].tolist()
+            values["tf_op"] = [given.name[op] if op >= 0 else None for op in ops]
+            if category in ON_STREAM:
+                shapes = [self._shape_of(op) if op >= 0 else None for op in ops]
+                values["shape"] = shapes
+        # Names alone may be shared by events of several categories.
+        types = self._types.setdefault(plane.name, {})
+        for row in chosen:
+            name = given.name[row]
+            if (name, category) not in types:
+                types[name, category] = plane.event_type(
+                    name, type_id=len(types) + 1, stats={CATEGORY: category}
+                )
         line.events(
-            [self._type(plane, given.name[it], category) for it in chosen],
+            [types[given.name[row], category] for row in chosen],
             self._offset[rows] - lead_ns * _PS_PER_NS,
             self._dur[rows],
             stats=stat_columns(plane, values),
         )
 
-    def _ops_of(self, rows: Sequence[int], *, shapes: bool) -> Values:
-        """Return the ops that events belong to, with their operands where asked for."""
-        ops = self._op_of[rows].tolist()
-        names = self._activities.name
-        found: Values = {"tf_op": [names[it] if it >= 0 else None for it in ops]}
-        if shapes:
-            found["shape"] = [self._shape(it) if it >= 0 else None for it in ops]
-        return found
-
-    def _shape(self, op: int) -> str | None:
+    def _shape_of(self, op: int) -> str | None:
+        """Return the operands of an op as text; None where it does not say them."""
         if op not in self._shapes:
-            self._shapes[op] = _operands(self._activities.arguments[op])
+            try:
+                given = msgspec.json.decode(
+                    self._activities.arguments[op], type=_Operands
+                )
+                self._shapes[op] = operands_text(given.sizes, given.types)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self._shapes[op] = None
         return self._shapes[op]
 
-    def _type(self, plane: PlaneBuilder, name: str, category: str) -> int:
-        """Return the event type of a name and a category; names alone may be shared."""
-        types = self._types.setdefault(plane.name, {})
-        if (name, category) not in types:
-            types[name, category] = plane.event_type(
-                name, type_id=len(types) + 1, stats={CATEGORY: category}
-            )
-        return types[name, category]
 
-
-def _unwrapped(activities: Activities) -> Activities:
-    """With the annotations that we forwarded under their own names.
+def _unwrap_annotations(activities: Activities) -> Activities:
+    """Give the annotations that we forwarded their own names.
 
     Records that only look like ops are annotations, too.
     """
@@ -212,10 +221,9 @@ def _unwrapped(activities: Activities) -> Activities:
     return replace(activities, name=names, category=categories, arguments=arguments)
 
 
-def _by_place(
+def _rows_by_place(
     activities: Activities, process: int
 ) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
-    """Yield each line with the rows of its events."""
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -227,13 +235,15 @@ def _by_place(
         )
     ):
         if key not in known:
-            known[key] = _place(*key, process=process, names=activities.thread_names)
+            known[key] = _line_place(
+                *key, process=process, names=activities.thread_names
+            )
         rows.setdefault(known[key], []).append(row)
     for place in sorted(rows):
         yield place, np.array(rows[place], np.int64)
 
 
-def _place(
+def _line_place(
     category: str,
     place: int,
     lane: int,
@@ -241,7 +251,6 @@ def _place(
     process: int,
     names: Mapping[tuple[int, int], str],
 ) -> _Place:
-    """Return the line of a category's events at a place (process, device) and lane."""
     shown = names.get((place, lane))
     if category in _ON_THREAD or category.endswith(CALLS):
         # No program has process number 0 or less: the tracer did not know it.
@@ -265,7 +274,7 @@ def _place(
     return _Place(1, plane, line, name)
 
 
-def _ops(activities: Activities) -> NDArray[np.int64]:
+def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
     """Return by event the row of the op that it belongs to, -1 for none.
 
     The op whose id it carries, or the call that launched it; else the innermost one
@@ -283,19 +292,18 @@ def _ops(activities: Activities) -> NDArray[np.int64]:
     carries = np.flatnonzero(~is_op & (external > 0))
     at = last_with_id(external[op_rows], external[carries])
     found[carries] = np.where(at >= 0, np.append(op_rows, -1)[at], -1)
-    around = _around(activities, is_op)
-    found = np.where(found >= 0, found, around)
+    found = np.where(found >= 0, found, _ops_around(activities, is_op))
     launched = np.flatnonzero(np.isin(category, list(ON_STREAM)) & (found < 0))
     calls = np.flatnonzero([text.endswith(CALLS) for text in activities.category])
     if len(launched) and len(calls):
         at = last_with_id(
-            _correlations(activities, calls), _correlations(activities, launched)
+            _correlation_ids(activities, calls), _correlation_ids(activities, launched)
         )
         found[launched] = np.where(at >= 0, np.append(found[calls], -1)[at], -1)
     return found
 
 
-def _around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _ops_around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return by event of a thread the innermost op around it, -1 for none."""
     concerned = [
         kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
@@ -320,7 +328,9 @@ class _Correlated(msgspec.Struct, gc=False):
     correlation: int = -1
 
 
-def _correlations(activities: Activities, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _correlation_ids(
+    activities: Activities, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the correlation id of each event, -1 for none."""
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
@@ -332,15 +342,7 @@ class _Operands(msgspec.Struct):
     types: list[Any] = msgspec.field(default_factory=list, name="Input type")
 
 
-def _operands(arguments: bytes) -> str | None:
-    try:
-        given = msgspec.json.decode(arguments, type=_Operands)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return operands_text(given.sizes, given.types)
-
-
-def _numbered(activities: Activities) -> dict[int, Device]:
+def _devices_by_number(activities: Activities) -> dict[int, Device]:
     """Return the devices by the numbers that their activities give them.
 
     ROCm lists devices under other numbers. Where there is one of each, both are
@@ -359,23 +361,6 @@ def _numbered(activities: Activities) -> dict[int, Device]:
     if len(used) == 1 and len(listed) == 1 and not used & listed.keys():
         return {used.pop(): next(iter(listed.values()))}
     return listed
-
-
-def _describe(plane: PlaneBuilder, device: Device, ordinal: int) -> None:
-    """Describe a device under the names that readers know."""
-    for name, value in (
-        ("gpu_device_name", device.name),
-        ("device_vendor", device.vendor),
-        ("compute_cap_major", device.major),
-        ("compute_cap_minor", device.minor),
-        ("core_count", device.cores),
-        ("memory_size", device.memory_bytes),
-        ("clock_rate", device.clock_khz),
-        ("memory_bandwidth", device.memory_bytes_per_s),
-        (PROGRAM_ORDINAL, device.ordinal if device.ordinal != ordinal else None),
-    ):
-        if value is not None:
-            plane.stat(name, value)
 
 
 def _device_plane(ordinal: int) -> str:

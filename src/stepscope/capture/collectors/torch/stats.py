@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 Values = dict[str, list[Any]]
 
 _ARGUMENTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
-_ONE: Final = msgspec.json.Decoder(dict[str, Raw])
 #: Arguments that number the records themselves, or are stored elsewhere.
 _LEFT_OUT: Final = frozenset({"Ev Idx", "Record function id", "External id"})
 #: What `kernel_details` and the event's place hold about kernels and copies.
@@ -39,28 +39,28 @@ def decoded_arguments(arguments: Sequence[bytes], category: str) -> Values:
     that they are. Arguments of an event that are no JSON are left out.
     """
     raws: dict[str, list[Raw | None]] = {}
-    for row, given in enumerate(_objects(arguments)):
+    for row, given in enumerate(_decoded_objects(arguments)):
         for key, raw in given.items():
             if key in _LEFT_OUT:
                 continue
             if key not in raws:
                 raws[key] = [None] * len(arguments)
             raws[key][row] = raw
-    values = {key: _values(column) for key, column in raws.items()}
+    values = {key: _decode_values(column) for key, column in raws.items()}
     renamed = {}
     if "correlation" in values:
         renamed["correlation_id"] = values["correlation"]
     if category == "kernel":
-        renamed["kernel_details"] = _details(
+        renamed["kernel_details"] = _detail_texts(
             ("regs", values.get("registers per thread")),
             ("shm", values.get("shared memory")),
-            ("grid", _triples(values.get("grid"))),
-            ("block", _triples(values.get("block"))),
+            ("grid", _triple_texts(values.get("grid"))),
+            ("block", _triple_texts(values.get("block"))),
         )
     elif category == "gpu_memcpy":
-        renamed["memcpy_details"] = _details(("size", values.get("bytes")))
+        renamed["memcpy_details"] = _detail_texts(("size", values.get("bytes")))
     elif category == "gpu_memset":
-        renamed["memset_details"] = _details(("num_bytes", values.get("bytes")))
+        renamed["memset_details"] = _detail_texts(("num_bytes", values.get("bytes")))
     told = _TOLD if category in ("kernel", "gpu_memcpy", "gpu_memset") else frozenset()
     kept = {key: column for key, column in values.items() if key not in told}
     return {**kept, **renamed}
@@ -73,37 +73,32 @@ def stat_columns(
     return [
         column
         for name, of_events in values.items()
-        for column in _columns(plane, plane.stat_id(name), of_events)
+        for column in _typed_columns(plane, plane.stat_id(name), of_events)
     ]
 
 
-def _objects(arguments: Sequence[bytes]) -> Sequence[dict[str, Raw]]:
-    try:
+def _decoded_objects(arguments: Sequence[bytes]) -> list[dict[str, Raw]]:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
         return _ARGUMENTS.decode(b"[" + b",".join(arguments) + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return [_object(it) for it in arguments]
+    if len(arguments) == 1:
+        return [{}]
+    # Those that are no JSON are looked for one by one.
+    return [decoded for one in arguments for decoded in _decoded_objects([one])]
 
 
-def _object(arguments: bytes) -> dict[str, Raw]:
-    try:
-        return _ONE.decode(arguments)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-
-
-def _values(raws: Sequence[Raw | None]) -> list[Any]:
+def _decode_values(raws: Sequence[Raw | None]) -> list[Any]:
     """Return the values of one name; texts that many events share are decoded once."""
     known: dict[bytes | None, Any] = {None: None}
-    found = []
+    values = []
     for raw in raws:
         written = None if raw is None else bytes(raw)
         if written not in known:
-            known[written] = _value(cast("bytes", written))
-        found.append(known[written])
-    return found
+            known[written] = _decode_value(cast("bytes", written))
+        values.append(known[written])
+    return values
 
 
-def _value(written: bytes) -> Any:
+def _decode_value(written: bytes) -> Any:
     if written[:1] in b"[{":
         return written.decode("utf-8", "replace")
     try:
@@ -113,8 +108,7 @@ def _value(written: bytes) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-def _triples(column: list[Any] | None) -> list[Any] | None:
-    """`x,y,z` of lists as they are written."""
+def _triple_texts(column: list[Any] | None) -> list[Any] | None:
     if column is None:
         return None
     return [
@@ -123,8 +117,8 @@ def _triples(column: list[Any] | None) -> list[Any] | None:
     ]
 
 
-def _details(*fields: tuple[str, list[Any] | None]) -> list[Any]:
-    """`key:value` pairs of each event, None where it has none of them."""
+def _detail_texts(*fields: tuple[str, list[Any] | None]) -> list[Any]:
+    """Return `key:value` pairs of each event, None where it has none of them."""
     present = [(key, column) for key, column in fields if column is not None]
     if not present:
         return []
@@ -139,12 +133,14 @@ def _details(*fields: tuple[str, list[Any] | None]) -> list[Any]:
     ]
 
 
-def _columns(plane: PlaneBuilder, key: int, values: Sequence[Any]) -> list[StatColumn]:
+def _typed_columns(
+    plane: PlaneBuilder, key: int, values: Sequence[Any]
+) -> list[StatColumn]:
     kinds: dict[int, tuple[list[Any], list[bool]]] = {}
     for row, value in enumerate(values):
         if value is None:
             continue
-        kind, stored = _stored(plane, value)
+        kind, stored = _stored_value(plane, value)
         if kind not in kinds:
             kinds[kind] = ([0] * len(values), [False] * len(values))
         column, present = kinds[kind]
@@ -161,7 +157,7 @@ def _columns(plane: PlaneBuilder, key: int, values: Sequence[Any]) -> list[StatC
     ]
 
 
-def _stored(plane: PlaneBuilder, value: Any) -> tuple[int, Any]:
+def _stored_value(plane: PlaneBuilder, value: Any) -> tuple[int, Any]:
     if isinstance(value, str):
         return REF, plane.stat_id(value)
     if isinstance(value, int):

@@ -18,25 +18,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from stepscope._core import recorder, remote_stacks
-from stepscope.capture.collectors.contract import Collected
-from stepscope.capture.collectors.process import children
+from stepscope.capture.collectors.contract import Collected, Collector
+from stepscope.capture.collectors.process import child_processes
 from stepscope.capture.collectors.sampled_frames import (
     RING_LOOKS,
-    STORE_NS,
-    FunctionTypes,
+    EndedFrames,
+    FrameStore,
     Look,
-    SampledFrames,
-    add_frames,
-    by_thread,
-    line_numbers,
-    turns,
+    sample_times,
 )
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
 from stepscope.capture.collectors.workers.worker import (
     MOST_FRAMES,
     Workers,
-    attached,
+    attach_worker,
     why_not_understood,
 )
 from stepscope.capture.ground.spool import Fragment
@@ -49,18 +45,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.capture.collectors.sampled_frames import Frame
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Place
-    from stepscope.capture.collectors.workers.worker import (
-        RemoteFunction,
-        RemoteLine,
-        Worker,
-    )
+    from stepscope.capture.collectors.workers.worker import RemoteLine, Worker
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
-    from stepscope.unavailable import Unavailable
-    from stepscope.xspace.writing.builders import PlaneBuilder
+    from stepscope.xspace.samples_line import SamplesKind
 
 #: Workers make a batch in tens of milliseconds: what takes most of it is found by far
 #: fewer looks than the steps need.
@@ -98,7 +88,7 @@ class _Room(NamedTuple):
     arrays: tuple[NDArray[Any], ...]
 
     @classmethod
-    def of(
+    def make_room(
         cls, processes: list[int], workers: Sequence[Worker], layout: Layout
     ) -> _Room:
         count = len(workers)
@@ -108,14 +98,14 @@ class _Room(NamedTuple):
             np.array([worker.memory.file for worker in workers], np.int64),
             np.array([worker.state for worker in workers], np.int64),
             np.array(processes, np.int64),
-            layout.row(),
+            layout.offset_row(),
             np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
             *(out, counts),
         )
         return cls(processes, out, counts, arrays)
 
 
-class WorkersCollector:
+class WorkersCollector(Collector):
     """Looks at worker processes in a thread of its own, once there are any."""
 
     name = "workers"
@@ -137,71 +127,54 @@ class WorkersCollector:
         self._begun = 0
         self._lost = 0
         self._beyond = 0
-        self._frames: SampledFrames[RemoteFunction] = SampledFrames()
-        self._line_frames: SampledFrames[RemoteLine] = SampledFrames()
-        self._types = FunctionTypes()
-        self._ended: list[Frame[RemoteFunction]] = []
-        self._ended_lines: list[Frame[RemoteLine]] = []
-        self._stored_ns = 0
+        self._store: FrameStore[RemoteLine] = FrameStore(tuple)
         self._why_not: Unseen | None = None
         self._failure = ""
 
-    def available(self) -> Unavailable | None:
-        """Return None: what cannot be seen is told where there are workers."""
-        return None
-
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Look from the first worker on, unless the options say never."""
         self._hz = min(options.python_sampling_hz, _MOST_HZ)
         if self._hz:
             self._clock = clock
-            self._begin()
+            self._start_if_needed()
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the frames that ended since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
-        self._begin()
+        self._start_if_needed()
         for _ in range(len(self._looks)):
-            look = self._looks.popleft()
-            functions = [one.code for one in look.stack]
-            self._ended += self._frames.add(
-                Look(look.thread, look.due_ns, look.at_ns, functions)
-            )
-            self._ended_lines += self._line_frames.add(look)
-        now = recorder.now()
-        if now - self._stored_ns < STORE_NS and not self._stop.is_set():
+            self._store.add_sample(self._looks.popleft())
+        ended = self._store.take_ended(at_once=self._stop.is_set())
+        if ended is None:
             return Fragment(b"", 0)
-        ended, self._ended, self._stored_ns = self._ended, [], now
-        lines, self._ended_lines = self._ended_lines, []
-        return self._taken(ended, lines, self._clock)
+        return self._write_ended(ended, self._clock)
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last frames: those that were found until now."""
-        self.halt()
+        self.halt_collecting()
         clock = self._clock
         if clock is None:
             return Collected(b"")
-        spooled = self.flush()
-        last = self._taken(self._frames.end(), self._line_frames.end(), clock)
+        spooled = self.take_fragment()
+        last = self._write_ended(self._store.end_frames(), clock)
         self._clock = None
-        return Collected(spooled.xspace + last.xspace, tuple(self._warnings()))
+        return Collected(spooled.xspace + last.xspace, tuple(self._list_warnings()))
 
-    def _begin(self) -> None:
-        """Start the thread when there is something to look at."""
-        if self._thread is None and not self._stop.is_set() and children():
+    def _start_if_needed(self) -> None:
+        if self._thread is None and not self._stop.is_set() and child_processes():
             self._thread = threading.Thread(
-                target=self._run, name="stepscope-workers", daemon=True
+                target=self._sample_until_stopped, name="stepscope-workers", daemon=True
             )
             self._thread.start()
 
-    def _warnings(self) -> list[str]:
+    def _list_warnings(self) -> list[str]:
         found = [self._failure] if self._failure else []
         why_not = self._why_not or next(iter(self._unseen.values()), None)
         if why_not is not None:
@@ -218,17 +191,17 @@ class WorkersCollector:
             )
         return found
 
-    def _run(self) -> None:
+    def _sample_until_stopped(self) -> None:
         try:
-            place = _place()
+            place = _place_here()
             if isinstance(place, Unseen):
                 self._why_not = place
                 return
-            for due_ns in turns(self._hz, self._stop):
+            for due_ns in sample_times(self._hz, self._stop):
                 if self._turn % _TURNS == 0:
                     self._choose_workers(place)
                 self._turn += 1
-                self._look(place.layout, due_ns)
+                self._sample_workers(place.layout, due_ns)
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._failure = (
                 "functions of worker processes ended early: "
@@ -236,11 +209,10 @@ class WorkersCollector:
             )
         finally:
             for worker in self._workers.values():
-                worker.close()
+                worker.close_memory()
 
     def _choose_workers(self, place: _Place) -> None:
-        """Look at new workers too."""
-        found = children()
+        found = child_processes()
         for process in self._workers.keys() - found.keys():
             self._let_go(process, recorder.now())
         for process in self._unseen.keys() - found.keys():
@@ -252,7 +224,7 @@ class WorkersCollector:
         self._beyond = max(self._beyond, len(new) - room)
         for process in new[:room]:
             name = found[process]
-            worker = attached(
+            worker = attach_worker(
                 process, name, layout=place.layout, own=place.own, shared=self._shared
             )
             if isinstance(worker, Unseen):
@@ -261,15 +233,18 @@ class WorkersCollector:
                 self._workers[process] = worker
                 self._names[process] = name
 
-    def _look(self, layout: Layout, due_ns: int) -> None:
+    def _sample_workers(self, layout: Layout, due_ns: int) -> None:
         """Look at some workers at once, so that the lock is asked for but once."""
-        chosen = self._next()
+        chosen = list(self._workers)
         if not chosen:
             return
+        if len(chosen) > _AT_ONCE:
+            first = self._turn * _AT_ONCE % len(chosen)
+            chosen = (chosen[first:] + chosen[:first])[:_AT_ONCE]
         workers = [self._workers[process] for process in chosen]
         room = self._room
         if room is None or room.processes != chosen:
-            room = self._room = _Room.of(chosen, workers, layout)
+            room = self._room = _Room.make_room(chosen, workers, layout)
         remote_stacks.look(*room.arrays)
         at_ns = recorder.now()
         due_ns = min(due_ns, at_ns)
@@ -280,59 +255,39 @@ class WorkersCollector:
                 continue
             self._begun += 1
             codes, instructions = room.out[row, :, : max(depth, 0)].tolist()
-            stack = worker.stack(codes, instructions, at_ns) if depth > 0 else None
+            stack = (
+                worker.program_stack(codes, instructions, at_ns) if depth > 0 else None
+            )
             if stack is None:
                 self._lost += 1
             else:
                 self._looks.append(Look(process, due_ns, at_ns, stack))
 
-    def _next(self) -> list[int]:
-        """Return the workers whose turn it is."""
-        every = list(self._workers)
-        if len(every) <= _AT_ONCE:
-            return every
-        first = self._turn * _AT_ONCE % len(every)
-        return (every[first:] + every[:first])[:_AT_ONCE]
-
     def _let_go(self, process: int, at_ns: int) -> None:
         """Look no more at a process that has ended, or runs something else."""
-        self._workers.pop(process).close()
+        self._workers.pop(process).close_memory()
         # Another one may get its id, and its place.
         self._room = None
         self._looks.append(Look(process, at_ns, at_ns, []))
 
-    def _taken(
-        self,
-        frames: Sequence[Frame[RemoteFunction]],
-        lines: Sequence[Frame[RemoteLine]],
-        clock: ClockPair,
-    ) -> Fragment:
-        if not frames and not lines:
+    def _write_ended(self, ended: EndedFrames, clock: ClockPair) -> Fragment:
+        if not any(ended):
             return Fragment(b"", 0)
+
+        def samples_line(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - a callback
+            kind: SamplesKind = "functions_of_worker"
+            kind = "source_lines_of_worker" if is_line else kind
+            return SamplesLine(process, self._names[process], self._hz, kind)
+
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        for process, rows in by_thread(frames).items():
-            name = self._names[process]
-            types = self._declared(plane, [frame.code for frame in rows])
-            line = SamplesLine(process, name, self._hz, "functions_of_worker")
-            add_frames(plane, line, rows, types=types, clock=clock)
-        for process, runs in by_thread(lines).items():
-            name = self._names[process]
-            types = self._declared(plane, [run.code.code for run in runs])
-            line = SamplesLine(process, name, self._hz, "source_lines_of_worker")
-            numbers = line_numbers(plane, [run.code.line for run in runs])
-            add_frames(plane, line, runs, types=types, clock=clock, stats=[numbers])
-        begins = [one.begin_ns for one in frames] + [one.begin_ns for one in lines]
+        begins = self._store.write_frames(
+            plane, ended, line_of=samples_line, clock=clock
+        )
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
-    def _declared(
-        self, plane: PlaneBuilder, functions: Sequence[RemoteFunction]
-    ) -> list[int]:
-        return [self._types.declare(plane, one.name, one.file) for one in functions]
 
-
-def _place() -> _Place | Unseen:
-    """Return what has to be known of this interpreter; else why it is not."""
+def _place_here() -> _Place | Unseen:
     layout = layout_here()
     if isinstance(layout, Unseen):
         return layout

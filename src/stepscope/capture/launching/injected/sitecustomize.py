@@ -39,7 +39,7 @@ class _OnlyStepscope:
         return PathFinder.find_spec(name, [place])
 
 
-def _arm() -> None:
+def _arm_process() -> None:
     """Arm this process; a failure is one line and no more."""
     finder: Any = _OnlyStepscope()
     try:
@@ -56,7 +56,7 @@ def _arm() -> None:
         sys.meta_path[:] = [it for it in sys.meta_path if it is not finder]
 
 
-def _chain() -> None:
+def _import_next() -> None:
     """Import the `sitecustomize` that follows this one on the path, if any."""
     ours = sys.modules.pop(__name__)
     try:
@@ -73,5 +73,5 @@ if __name__ == "sitecustomize":
     sys.path[:] = [
         entry for entry in sys.path if os.path.abspath(entry or ".") != _FOLDER
     ]
-    _arm()
-    _chain()
+    _arm_process()
+    _import_next()

@@ -11,7 +11,6 @@ from stepscope.capture.launching.harmless import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from stepscope.capture.launching.counting import StepCounter
     from stepscope.capture.launching.window import Window
@@ -21,32 +20,25 @@ _NUMBER: Final = "step_num"
 _UNHEARD_OF: Final = 1
 
 
-def listen(counter: StepCounter[Window]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
     """Count the outermost annotations with a step number; what ends it."""
     steps = _OwnSteps(counter)
-
-    def hear() -> None:
-        # The end of a recording ends all forwarding.
-        annotate.add_listener(steps.begun)
 
     def hear_without_recording() -> None:
         # Annotations are heard of only while they are kept.
         if not recorder.enabled():
             recorder.enable(_UNHEARD_OF)
-        hear()
+        annotate.add_listener(steps.begun)
 
     def hear_in_child() -> None:
         annotate.forget_forwards()
         hear_without_recording()
 
     hear_without_recording()
-    counter.window.after_begin = hear
+    # The end of a recording ends all forwarding.
+    counter.window.after_begin = lambda: annotate.add_listener(steps.begun)
     counter.window.after_fork = hear_in_child
-
-    def undo() -> None:
-        annotate.remove_listener(steps.begun)
-
-    return undo
+    return lambda: annotate.remove_listener(steps.begun)
 
 
 class _OwnSteps:
@@ -56,12 +48,13 @@ class _OwnSteps:
         self.counter = counter
         self.depth = 0
         # One bound method, so that it can be removed.
-        self.begun = self._begun
-        self.begins = harmless(counter.window.abandon)(self._begins)
-        self.ends = harmless(counter.window.abandon)(self._ends)
+        self.begun = self._hear_annotation
+        self.begins = harmless(counter.window.abandon)(self._begin_step)
+        self.ends = harmless(counter.window.abandon)(self._end_step)
 
-    def _begun(self, name: str, stats: Mapping[str, object]) -> _Heard | _Unheard:
-        """Return what is to hear the end of an annotation that begins."""
+    def _hear_annotation(
+        self, name: str, stats: Mapping[str, object]
+    ) -> _Heard | _Unheard:
         window = self.counter.window
         if not window.mark.marking:
             window.annotated = True
@@ -69,7 +62,7 @@ class _OwnSteps:
             return _UNHEARD
         return _Heard(self, name, stats)
 
-    def _begins(self, heard: _Heard) -> None:
+    def _begin_step(self, heard: _Heard) -> None:
         self.depth += 1
         if self.depth > 1:
             return
@@ -78,10 +71,13 @@ class _OwnSteps:
         number = self.counter.begins(MARKED)
         if number is None:
             return
-        if window.ends_with(number) or window.beginnings != before:
-            heard.enter_again(self)
+        if window.is_last_step(number) or window.beginnings != before:
+            # Annotated once more, without being counted again.
+            heard.again = annotate.Trace(heard.name, **heard.stats)
+            with window.mark.marks():
+                heard.again.__enter__()
 
-    def _ends(self, heard: _Heard) -> None:
+    def _end_step(self, heard: _Heard) -> None:
         self.depth = max(0, self.depth - 1)
         if self.depth:
             return
@@ -98,31 +94,20 @@ class _Heard:
     and the last step of the window are annotated once more, inside.
     """
 
-    __slots__ = ("_name", "_stats", "_steps", "again")
+    __slots__ = ("_steps", "again", "name", "stats")
 
     def __init__(
         self, steps: _OwnSteps, name: str, stats: Mapping[str, object]
     ) -> None:
         self._steps = steps
-        self._name = name
-        self._stats = stats
+        self.name = name
+        self.stats = stats
         self.again: annotate.Trace | None = None
-
-    def enter_again(self, steps: _OwnSteps) -> None:
-        """Annotate the step once more, without counting it again."""
-        self.again = annotate.Trace(self._name, **self._stats)
-        with steps.counter.window.mark.marks():
-            self.again.__enter__()
 
     def __enter__(self) -> None:
         self._steps.begins(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._steps.ends(self)
 
 
@@ -134,12 +119,7 @@ class _Unheard:
     def __enter__(self) -> None:
         return
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         return
 
 

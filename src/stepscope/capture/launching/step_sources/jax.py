@@ -32,7 +32,7 @@ _PLACES: Final = 8
 _Kept: TypeAlias = "tuple[int, Callable[[], object]]"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every jitted function; what ends it.
 
     A call takes one of two paths. The compiled path ends with the hook that JAX uses to
@@ -47,28 +47,28 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     carried = _Carried(jax.tree_util.tree_leaves)
 
     @harmless(counter.window.abandon)
-    def returned(function: Any, arguments: Any, result: Any) -> None:
-        module, name = _name_of(function)
+    def call_returned(function: Any, arguments: Any, result: Any) -> None:
+        module, name = _function_name(function)
         if module.startswith(_LIBRARY):
             return
         called = (module, name)
         counter.call_ended(
             f"calls of {name} (JAX)",
             called,
-            carries=carried.back(called, arguments, result),
+            carries=carried.comes_back(called, arguments, result),
             settle=lambda: jax.block_until_ready(result),
         )
 
-    undone = (_after_compiled_calls(returned), _after_other_calls(returned))
+    undone = (_hear_compiled_calls(call_returned), _hear_other_calls(call_returned))
 
-    def undo() -> None:
+    def undo_hooks() -> None:
         for restore in undone:
             restore()
 
-    return undo
+    return undo_hooks
 
 
-def _name_of(function: Any) -> tuple[str, str]:
+def _function_name(function: Any) -> tuple[str, str]:
     """Return the module and the name of the program's function that was compiled.
 
     `pmap` compiles a function of its own around it, which is the program's all the
@@ -87,13 +87,13 @@ def _name_of(function: Any) -> tuple[str, str]:
     )
 
 
-def _after_compiled_calls(
+def _hear_compiled_calls(
     returned: Callable[[Any, Any, Any], object],
 ) -> Callable[[], None]:
     from jax._src.api import _post_hook_state as own  # noqa: PLC0415 - the user's
     from jax._src.lib import jax_jit  # noqa: PLC0415 - the user's
 
-    def called(function: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def after_call(function: Any, args: Any, kwargs: Any, result: Any) -> None:
         looks_for_nan = own.value
         if looks_for_nan is not None:
             looks_for_nan(function, args, kwargs, result)
@@ -101,16 +101,12 @@ def _after_compiled_calls(
 
     # A setting of our own: JAX changes its own one now and then, for a thread or all.
     jax_jit.set_post_hook_state(
-        type(own)("stepscope_post_hook", called, include_in_jit_key=False)
+        type(own)("stepscope_post_hook", after_call, include_in_jit_key=False)
     )
-
-    def undo() -> None:
-        jax_jit.set_post_hook_state(own)
-
-    return undo
+    return lambda: jax_jit.set_post_hook_state(own)
 
 
-def _after_other_calls(
+def _hear_other_calls(
     returned: Callable[[Any, Any, Any], object],
 ) -> Callable[[], None]:
     from jax._src import core, pjit  # noqa: PLC0415 - the user's
@@ -121,7 +117,7 @@ def _after_other_calls(
         return lambda: None
 
     @functools.wraps(run)
-    def called(p: Any, flat: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    def call_and_hear(p: Any, flat: Any, function: Any, args: Any, kwargs: Any) -> Any:
         with NO_FRAME:
             result = run(p, flat, function, args, kwargs)
         # Within a function that is being traced it is no call.
@@ -129,13 +125,13 @@ def _after_other_calls(
             returned(function, (args, kwargs), result[0])
         return result
 
-    setattr(pjit, run.__name__, called)
+    setattr(pjit, run.__name__, call_and_hear)
 
-    def undo() -> None:
-        if getattr(pjit, run.__name__) is called:
+    def undo_hook() -> None:
+        if getattr(pjit, run.__name__) is call_and_hear:
             setattr(pjit, run.__name__, run)
 
-    return undo
+    return undo_hook
 
 
 class _Carried:
@@ -148,7 +144,7 @@ class _Carried:
         self._came_back: dict[object, frozenset[int]] = {}
         self._returned: dict[object, dict[int, _Kept]] = {}
 
-    def back(self, called: object, arguments: Any, result: Any) -> bool:
+    def comes_back(self, called: object, arguments: Any, result: Any) -> bool:
         """Return whether an argument of this call is what the last one returned."""
         looked = self._looked.get(called, 0)
         comes_back = called in self._came_back
@@ -168,18 +164,12 @@ class _Carried:
         if back and not comes_back:
             self._came_back[called] = frozenset(back)
         if looked + 1 < _LOOKED_AT or called in self._came_back:
-            self._returned[called] = self._kept(called, result)
+            leaves = list(self._leaves_of(result))
+            places = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
+            # Weak references: no array of the program is kept alive.
+            self._returned[called] = {
+                id(leaves[place]): (place, weakref.ref(leaves[place]))
+                for place in places
+                if place < len(leaves) and type(leaves[place]).__weakrefoffset__
+            }
         return bool(back)
-
-    def _kept(self, called: object, result: Any) -> dict[int, _Kept]:
-        """Return where in a result its arrays are, by identity.
-
-        Weak references: no array of the program is kept alive.
-        """
-        leaves = list(self._leaves_of(result))
-        places = self._came_back.get(called, range(min(len(leaves), _ARRAYS)))
-        return {
-            id(leaves[place]): (place, weakref.ref(leaves[place]))
-            for place in places
-            if place < len(leaves) and type(leaves[place]).__weakrefoffset__
-        }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the batches of every `fit`, and updates outside of it; what ends it.
 
     Raises:
@@ -37,7 +37,7 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     def evaluation_begins(callbacks: Any, *_: object) -> None:
         # What a callback of a batch evaluates is a part of the step.
         if not fit.calling:
-            fit.pauses(callbacks)
+            fit.pause_steps(callbacks)
         counter.mute()
 
     def evaluation_ends(callbacks: Any, *_: object) -> None:
@@ -47,36 +47,38 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     heard: dict[str, Callable[..., object]] = {
         "on_train_batch_begin": fit.batch_begins,
         "on_train_batch_end": fit.batch_ends,
-        "on_epoch_end": fit.pauses,
-        "on_train_end": fit.pauses,
+        "on_epoch_end": fit.pause_steps,
+        "on_train_end": fit.pause_steps,
         "on_test_begin": evaluation_begins,
         "on_test_end": evaluation_ends,
         "on_predict_begin": evaluation_begins,
         "on_predict_end": evaluation_ends,
     }
-    undone = [
-        _before(CallbackList, name, harmless(counter.window.abandon)(hook))
-        for name, hook in heard.items()
-    ]
-    undone += [
-        _within(CallbackList, name, fit)
-        for name in ("on_train_batch_begin", "on_train_batch_end")
-    ]
+    undone = []
+    for name, hook in heard.items():
+        is_batch = name in {"on_train_batch_begin", "on_train_batch_end"}
+        before = harmless(counter.window.abandon)(hook)
+        undone.append(
+            _wrap_method(
+                CallbackList, name, before=before, fit=fit if is_batch else None
+            )
+        )
 
     @harmless(counter.window.abandon)
-    def updated(optimizer: Any, *_: object) -> None:
-        if _runs_at_once():
+    def optimizer_updated(optimizer: Any) -> None:
+        # TensorFlow may be tracing a graph.
+        tensorflow = sys.modules.get("tensorflow")
+        if tensorflow is None or tensorflow.executing_eagerly():
             # An update leads over calls that repeat more often: it is what trains.
             counter.call_ended(_UPDATES, id(optimizer), carries=True)
 
-    undone.append(_after(Optimizer, "apply", updated))
+    undone.append(_wrap_method(Optimizer, "apply", after=optimizer_updated))
 
-    def undo() -> None:
-        # What was put around something goes first.
-        for restore in reversed(undone):
+    def undo_hooks() -> None:
+        for restore in undone:
             restore()
 
-    return undo
+    return undo_hooks
 
 
 class _Fit:
@@ -89,14 +91,22 @@ class _Fit:
         self.calling = False
 
     def batch_begins(self, callbacks: Any, batch: int = 0, *_: object) -> None:
-        self._begun = _batches(callbacks, batch)
-        self._counter.begins(FIT, batches=self._begun)
+        # Asking for `model` would wait for the device.
+        model = getattr(callbacks, "_model", None)
+        batches = getattr(model, "steps_per_execution", 1)
+        if not isinstance(batches, int) or batches < 1:
+            batches = 1
+        in_epoch = (getattr(callbacks, "params", None) or {}).get("steps")
+        if isinstance(in_epoch, int) and in_epoch > batch:
+            batches = min(batches, in_epoch - batch)
+        self._begun = batches
+        self._counter.begins(FIT, batches=batches)
 
     def batch_ends(self, callbacks: Any, *_: object) -> None:
         del callbacks
         self._begun = 0
 
-    def pauses(self, callbacks: Any, *_: object) -> None:
+    def pause_steps(self, callbacks: Any, *_: object) -> None:
         del callbacks
         if self._begun:
             # Where Keras does not know how many batches there are, it learns it from
@@ -106,77 +116,44 @@ class _Fit:
         self._counter.ends(FIT)
 
 
-def _runs_at_once() -> bool:
-    """Return whether what is called runs now; TensorFlow may be tracing a graph."""
-    tensorflow = sys.modules.get("tensorflow")
-    return tensorflow is None or bool(tensorflow.executing_eagerly())
+def _wrap_method(
+    owner: type,
+    name: str,
+    *,
+    before: Callable[..., object] | None = None,
+    after: Callable[..., object] | None = None,
+    fit: _Fit | None = None,
+) -> Callable[[], None]:
+    """Hear of the calls of a method of a class; return what puts the method back.
 
-
-def _before(owner: type, name: str, hook: Callable[..., object]) -> Callable[[], None]:
-    """Call `hook` before a method of a class; what ends it."""
+    Args:
+        before: Called before it, as it is.
+        after: Called with its object once it has returned.
+        fit: Notes meanwhile that callbacks are being called for a batch.
+    """
     method = getattr(owner, name)
 
     @functools.wraps(method)
-    def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
-        hook(self, *args, *kwargs.values())
-        with NO_FRAME:
-            return method(self, *args, **kwargs)
-
-    return _replaced(owner, name, heard)
-
-
-def _within(owner: type, name: str, fit: _Fit) -> Callable[[], None]:
-    """Note while a method of a class calls what the program does; what ends it."""
-    method = getattr(owner, name)
-
-    @functools.wraps(method)
-    def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
-        around, fit.calling = fit.calling, True
+    def call_and_hear(self: Any, *args: Any, **kwargs: Any) -> Any:
+        around = fit is not None and fit.calling
+        if fit is not None:
+            fit.calling = True
         try:
+            if before is not None:
+                before(self, *args, *kwargs.values())
             with NO_FRAME:
-                return method(self, *args, **kwargs)
+                result = method(self, *args, **kwargs)
         finally:
-            fit.calling = around
-
-    return _replaced(owner, name, heard)
-
-
-def _after(owner: type, name: str, hook: Callable[..., object]) -> Callable[[], None]:
-    """Call `hook` after a method of a class has returned; what ends it."""
-    method = getattr(owner, name)
-
-    @functools.wraps(method)
-    def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with NO_FRAME:
-            result = method(self, *args, **kwargs)
-        hook(self)
+            if fit is not None:
+                fit.calling = around
+        if after is not None:
+            after(self)
         return result
 
-    return _replaced(owner, name, heard)
+    setattr(owner, name, call_and_hear)
 
-
-def _replaced(
-    owner: type, name: str, heard: Callable[..., object]
-) -> Callable[[], None]:
-    """Put a function in the place of a method; what puts the method back."""
-    method = getattr(owner, name)
-    setattr(owner, name, heard)
-
-    def undo() -> None:
-        if getattr(owner, name) is heard:
+    def restore_method() -> None:
+        if getattr(owner, name) is call_and_hear:
             setattr(owner, name, method)
 
-    return undo
-
-
-def _batches(callbacks: Any, batch: int) -> int:
-    """Batches in the execution that begins with this one of the epoch."""
-    # Asking for `model` would wait for the device.
-    model = getattr(callbacks, "_model", None)
-    batches = getattr(model, "steps_per_execution", 1)
-    if not isinstance(batches, int) or batches < 1:
-        batches = 1
-    in_epoch = (getattr(callbacks, "params", None) or {}).get("steps")
-    if isinstance(in_epoch, int) and in_epoch > batch:
-        return min(batches, in_epoch - batch)
-    return batches
+    return restore_method

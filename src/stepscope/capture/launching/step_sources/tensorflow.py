@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every `tf.function`; what ends it.
 
     Raises:
@@ -26,31 +26,28 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     )
 
     @harmless(counter.window.abandon)
-    def returned(function: Any) -> None:
+    def function_returned(function: Any) -> None:
         # Within a function that is being traced, or within another, it is no step.
         if context.executing_eagerly():
             name = getattr(function.python_function, "__name__", "without a name")
-            counter.call_ended(f"calls of tf.function {name}", _place(function))
+            # It may be made again for each call: its code is one.
+            place = getattr(function.python_function, "__code__", id(function))
+            counter.call_ended(f"calls of tf.function {name}", place)
 
     call = Function.__call__
 
     @functools.wraps(call)
-    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_and_hear(self: Any, *args: Any, **kwargs: Any) -> Any:
         with NO_FRAME:
             result = call(self, *args, **kwargs)
-        returned(self)
+        function_returned(self)
         return result
 
-    Function.__call__ = counted
+    Function.__call__ = call_and_hear
 
-    def undo() -> None:
+    def undo_hook() -> None:
         # Somebody may have wrapped it once more.
-        if Function.__call__ is counted:
+        if Function.__call__ is call_and_hear:
             Function.__call__ = call
 
-    return undo
-
-
-def _place(function: Any) -> object:
-    """Return a function's place in the program: it may be made anew for each call."""
-    return getattr(function.python_function, "__code__", id(function))
+    return undo_hook

@@ -25,7 +25,7 @@ _WHAT: Final = "steps of the optimizer (PyTorch)"
 _PASSES: Final = "backward passes (PyTorch)"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the steps of the optimizer that steps most often; what ends it.
 
     Where it ends within a step the hook stays, and does nothing: PyTorch goes through
@@ -41,7 +41,7 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     is_over = False
 
     @harmless(counter.window.abandon)
-    def stepped(optimizer: object, args: Any, kwargs: Any) -> None:
+    def optimizer_stepped(optimizer: object, args: Any, kwargs: Any) -> None:
         del args, kwargs
         if is_over:
             return
@@ -49,20 +49,27 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         # begins here would not lie in.
         counter.call_ended(_WHAT, id(optimizer), forwarded=False)
 
-    handle = register_optimizer_step_post_hook(stepped)
-    no_passes = _hear_of_passes(counter)
+    handle = register_optimizer_step_post_hook(optimizer_stepped)
+    undo_passes = _hear_passes(counter)
 
-    def undo() -> None:
+    def undo_hooks() -> None:
         nonlocal is_over
         is_over = True
-        no_passes()
-        if not _is_within_a_step():
-            handle.remove()
+        undo_passes()
+        # PyTorch may be going through the hooks, on any thread.
+        file = getattr(sys.modules.get("torch.optim.optimizer"), "__file__", None)
+        for top in sys._current_frames().values():  # noqa: SLF001 - what it is there for
+            frame: FrameType | None = top
+            while frame is not None:
+                if frame.f_code.co_filename == file:
+                    return
+                frame = frame.f_back
+        handle.remove()
 
-    return undo
+    return undo_hooks
 
 
-def _hear_of_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls that compute gradients; what ends it.
 
     A version that keeps the function elsewhere is not heard: then time counts.
@@ -75,11 +82,15 @@ def _hear_of_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     within = threading.local()
 
     @harmless(counter.window.abandon)
-    def ended(place: object) -> None:
+    def pass_ended(frame: FrameType | None) -> None:
+        # The place in the program that asked PyTorch for gradients.
+        while frame is not None and frame.f_code.co_filename.startswith(folder):
+            frame = frame.f_back
+        place = frame and (frame.f_code.co_filename, frame.f_lineno)
         counter.pass_ended(_PASSES, place)
 
     @functools.wraps(run)
-    def counted(*args: Any, **kwargs: Any) -> Any:
+    def run_and_hear(*args: Any, **kwargs: Any) -> Any:
         # A pass may run another one, for what it computes anew.
         if getattr(within, "a_pass", False):
             with NO_FRAME:
@@ -90,35 +101,14 @@ def _hear_of_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
                 result = run(*args, **kwargs)
         finally:
             within.a_pass = False
-        ended(_called_from(folder))
+        pass_ended(sys._getframe(1))  # noqa: SLF001 - cheaper than `inspect`
         return result
 
-    autograd._engine_run_backward = counted  # noqa: SLF001 - nothing public is called by all
+    autograd._engine_run_backward = run_and_hear  # noqa: SLF001 - nothing public is called by all
 
-    def undo() -> None:
+    def undo_hook() -> None:
         # Somebody may have wrapped it once more.
-        if getattr(autograd, "_engine_run_backward", None) is counted:
+        if getattr(autograd, "_engine_run_backward", None) is run_and_hear:
             autograd._engine_run_backward = run  # noqa: SLF001 - as above
 
-    return undo
-
-
-def _called_from(folder: str) -> tuple[str, int] | None:
-    """Return the place in the program that asked PyTorch for gradients."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - cheaper than `inspect`
-    while frame is not None and frame.f_code.co_filename.startswith(folder):
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-
-
-def _is_within_a_step() -> bool:
-    """Return whether PyTorch may be going through the hooks, on any thread."""
-    module = sys.modules.get("torch.optim.optimizer")
-    file = getattr(module, "__file__", None)
-    for top in sys._current_frames().values():  # noqa: SLF001 - what it is there for
-        frame: FrameType | None = top
-        while frame is not None:
-            if frame.f_code.co_filename == file:
-                return True
-            frame = frame.f_back
-    return False
+    return undo_hook

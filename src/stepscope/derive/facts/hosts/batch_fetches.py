@@ -17,17 +17,15 @@ from stepscope.derive.judging.input_verdict import (
 )
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.nullable import is_true
+from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from stepscope.derive.device.timeline import DeviceTimeline
-    from stepscope.derive.facts.step_shares import AccountSignals, StepShares
+    from stepscope.derive.facts.step_shares import AccountSignals
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.run_derivation import OfHosts
@@ -96,29 +94,29 @@ def input_decision(
     thresholds: Thresholds,
 ) -> InputVerdict:
     """Judge the input of every host over the steps that all rules judge."""
+    times = []
+    for shares in found.shares:
+        seen = ("input",) if shares.device is None else ("input", "copy_in")
+        time = InputTime(
+            host=shares.host,
+            device=shares.device,
+            step_source=shares.step_source,
+            step_confidence=shares.step_confidence,
+            closed=shares.closed,
+            window_ps=shares.window_ps,
+            parts_ps={cause: shares.times(owner) for cause, owner in _OWNERS.items()},
+            is_blind=any(owner in shares.missing for owner in seen),
+            lost_ps=shares.lost_ps,
+            working_ps=shares.working_ps,
+        )
+        times.append(time)
     blind = fetching if isinstance(fetching, Unavailable) else None
     return decide_input(
-        [_input_time(one) for one in found.shares],
+        times,
         fetched=not isinstance(fetching, Unavailable) and fetching.consumer_recorded,
         device=device,
         blind=blind,
         thresholds=thresholds,
-    )
-
-
-def _input_time(shares: StepShares) -> InputTime:
-    seen = ("input",) if shares.device is None else ("input", "copy_in")
-    return InputTime(
-        host=shares.host,
-        device=shares.device,
-        step_source=shares.step_source,
-        step_confidence=shares.step_confidence,
-        closed=shares.closed,
-        window_ps=shares.window_ps,
-        parts_ps={cause: shares.times(owner) for cause, owner in _OWNERS.items()},
-        is_blind=any(one in shares.missing for one in seen),
-        lost_ps=shares.lost_ps,
-        working_ps=shares.working_ps,
     )
 
 
@@ -138,6 +136,7 @@ def host_fetches(
         names = iterators["long_name"].unique()
     waits, measured = host_classes.input_wait, windows.measured
     sets = () if isinstance(device_sets, Unavailable) else device_sets.devices
+    pieces, pinned = _large_copies(trace, device_timeline, measured)
     return InputSignals(
         consumer_recorded=records_fetches(trace, host_classes),
         parallel=bool(names.str.contains(_PARALLEL).any()),
@@ -149,8 +148,8 @@ def host_fetches(
             )
             for one in sets
         },
-        pieces=_pieces(trace, device_timeline, measured),
-        pinned=_pinned(trace),
+        pieces=pieces,
+        pinned=pinned,
     )
 
 
@@ -161,62 +160,51 @@ def input_signals(*, host_fetches: OfHosts[InputSignals]) -> InputSignals | Unav
     why = first_reason(host_fetches)
     if why is not None and not hosts:
         return why
+    means, hidden, pieces = (
+        dict(ChainMap(*(dict(getattr(host, field)) for host in hosts)))
+        for field in ("mean_fetch_ps", "hidden_fetch_ps", "pieces")
+    )
     return InputSignals(
-        any(one.consumer_recorded for one in hosts),
-        any(one.parallel for one in hosts),
-        any(one.ahead for one in hosts),
-        dict(ChainMap(*(dict(one.mean_fetch_ps) for one in hosts))),
-        dict(ChainMap(*(dict(one.hidden_fetch_ps) for one in hosts))),
-        dict(ChainMap(*(dict(one.pieces) for one in hosts))),
-        frozenset(label for one in hosts for label in one.pinned),
+        any(host.consumer_recorded for host in hosts),
+        any(host.parallel for host in hosts),
+        any(host.ahead for host in hosts),
+        *(means, hidden, pieces),
+        pinned=frozenset(label for host in hosts for label in host.pinned),
     )
 
 
-def _pinned(trace: TraceData) -> frozenset[str]:
-    """Return the devices whose large copies to them all name pinned memory."""
+def _large_copies(
+    trace: TraceData, ordered: DeviceTimeline | Unavailable, steps: pl.DataFrame
+) -> tuple[dict[str, float], frozenset[str]]:
+    """Return `pieces` and `pinned` of `InputSignals`, of the devices of one host."""
     activity, types = trace.table("device_activity"), trace.table("event_types")
     if isinstance(activity, Unavailable) or isinstance(types, Unavailable):
-        return frozenset()
-    rows = _large_copies(activity)
+        return {}, frozenset()
+    rows = of_kinds(activity, [_H2D])
+    rows = rows[is_true(activity["bytes"].gather(rows) >= _LARGE_BYTES)]
     named = types["name"].str.contains(_FROM_PINNED).fill_null(value=False).to_numpy()
     of_pinned = named[handles(activity, "type")[rows]]
     devices = handles(activity, "device")[rows]
     unpinned = set(devices[~of_pinned].tolist())
-    named_all = set(devices.tolist()) - unpinned
-    return frozenset(f"{trace.host}:{one}" for one in named_all)
-
-
-def _large_copies(activity: pl.DataFrame) -> NDArray[np.int64]:
-    rows = of_kinds(activity, [_H2D])
-    large = activity["bytes"].gather(rows) >= _LARGE_BYTES
-    return rows[is_true(large)]
-
-
-def _pieces(
-    trace: TraceData, ordered: DeviceTimeline | Unavailable, rows: pl.DataFrame
-) -> dict[str, float]:
-    """Return for each device into how many groups other work divides copies."""
-    activity = trace.table("device_activity")
-    if isinstance(activity, Unavailable) or isinstance(ordered, Unavailable):
-        return {}
-    counts = _DIVIDES[codes(activity, "kind")]
-    copied = np.zeros(len(counts), np.bool_)
-    copied[_large_copies(activity)] = True
-    counts |= copied
-    found = {}
-    for one in ordered.devices:
+    pinned = {f"{trace.host}:{it}" for it in set(devices.tolist()) - unpinned}
+    copied = np.zeros(len(activity), np.bool_)
+    copied[rows] = True
+    counts = _DIVIDES[codes(activity, "kind")] | copied
+    pieces = {}
+    for device in () if isinstance(ordered, Unavailable) else ordered.devices:
         # By place in the order of time.
-        some = np.flatnonzero(counts[one.rows])
+        some = np.flatnonzero(counts[device.rows])
         if not len(some):
             continue
-        group = copied[one.rows[some]]
+        group = copied[device.rows[some]]
         group[1:] &= ~group[:-1].copy()
-        at = one.start_ps[some[group]]
+        begins = device.start_ps[some[group]]
         first, last = (
-            np.searchsorted(at, ints(rows, name)) for name in ("start_ps", "end_ps")
+            np.searchsorted(begins, ints(steps, name))
+            for name in ("start_ps", "end_ps")
         )
-        found[f"{trace.host}:{one.device}"] = float(np.median(last - first))
-    return found
+        pieces[f"{trace.host}:{device.device}"] = float(np.median(last - first))
+    return pieces, frozenset(pinned)
 
 
 def _mean_fetches(

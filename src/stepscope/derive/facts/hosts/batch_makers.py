@@ -8,7 +8,6 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.called_below import called_by, called_most
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import (
     known_hosts,
@@ -29,16 +28,15 @@ if TYPE_CHECKING:
     from stepscope.derive.account.topics import IdleTopics
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
 #: TensorFlow's ops that call Python: `tf.py_function`, `tf.numpy_function`.
 _OPS: Final = r"(?:^|[:/])(?:Eager)?PyFunc(?:Stateless)?$"
-#: What they call first.
-_CALLED_BY_OP: Final = Pattern(r"^FuncRegistry\.__call__$")
-#: What asks a dataset of Keras for its batches.
-_OF_KERAS: Final = Pattern(r"^PyDatasetAdapter\.")
+#: What calls the function of such an op, and what asks a dataset of Keras for batches.
+_CALLERS: Final = ("calls_back_from_graph", "asks_keras_dataset")
 
 
 class PythonElements(Frozen, frozen=True):
@@ -47,7 +45,7 @@ class PythonElements(Frozen, frozen=True):
     Attributes:
         percent: The share of the waits in which such an op runs.
         function: The program's function that was seen most within them; None where
-            none was seen. It has no share: brief calls are seldom found by a look.
+            none was seen. It has no share: brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
         waiting: In how much of that time no thread of the program wanted a core: then
             the function waits, and holds no lock; None where no clock tells.
@@ -66,6 +64,7 @@ def python_elements(
     event_types: pl.DataFrame,
     host_classes: HostClasses,
     function_frames: FunctionFrames | Unavailable,
+    function_purposes: FunctionPurposes | Unavailable,
     core_time: CoreTime | Unavailable,
 ) -> PythonElements | None:
     """Return what is known of such ops, of the hosts that wait for a batch."""
@@ -78,41 +77,31 @@ def python_elements(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )
     called = ran & waits
+    function, keras = None, None
+    if not isinstance(function_frames, Unavailable) and not isinstance(
+        function_purposes, Unavailable
+    ):
+        function, keras = (
+            function_frames.called_most(function_purposes.types_with_work(work))
+            for work in _CALLERS
+        )
+    waiting = None
+    if not isinstance(core_time, Unavailable):
+        every = [*core_time.threads.values(), *core_time.rest.values()]
+        known = called & Spans.union_of(time.seen for time in every)
+        if len(known) and 2 * known.length_ps >= called.length_ps:
+            awake = Spans.union_of(time.awake for time in every)
+            waiting = 100 * (known - awake).length_ps / known.length_ps
     return PythonElements(
         100 * called.length_ps / waits.length_ps,
-        *_python_function(function_frames),
-        waiting=_waiting_percent(core_time, called),
+        None if function is None else Part.of_function(function, 0.0),
+        of_keras=function is not None and keras == function,
+        waiting=waiting,
     )
-
-
-def _waiting_percent(clocks: CoreTime | Unavailable, spans: Spans) -> float | None:
-    """Return in how much of a set no thread wanted a core, in percent."""
-    if isinstance(clocks, Unavailable):
-        return None
-    every = [*clocks.threads.values(), *clocks.rest.values()]
-    known = spans & Spans.union_of(time.seen for time in every)
-    if not len(known) or 2 * known.length_ps < spans.length_ps:
-        return None
-    awake = Spans.union_of(time.awake for time in every)
-    return 100 * (known - awake).length_ps / known.length_ps
-
-
-def _python_function(
-    frames: FunctionFrames | Unavailable,
-) -> tuple[Part | None, bool]:
-    """Return the function behind such ops, and whether Keras's dataset calls it."""
-    if isinstance(frames, Unavailable):
-        return None, False
-    name = called_most(frames, _CALLED_BY_OP)
-    if name is None:
-        return None, False
-    return Part.of_function(name, 0.0), called_most(frames, _OF_KERAS) == name
 
 
 #: A function has most of its time, in percent, from this share on.
 _MOSTLY: Final = 50.0
-#: How PyTorch's loader is asked for its next batch.
-_FETCH: Final = Pattern(r"DataLoaderIter\.__next__$")
 
 
 class LoaderCalls(Frozen, frozen=True):
@@ -131,19 +120,20 @@ class LoaderCalls(Frozen, frozen=True):
 
 
 @of_each_host
-def loader_calls(*, function_frames: FunctionFrames) -> LoaderCalls | None:
+def loader_calls(
+    *, function_frames: FunctionFrames, function_purposes: FunctionPurposes
+) -> LoaderCalls | None:
     """Return what loaders call, of the hosts on which a loader was seen at work."""
     frames = function_frames
-    names = frames.names.items()
-    fetches = [kind for kind, name in names if _FETCH.search(name.function)]
+    fetches = function_purposes.types_with_work("fetches_from_loader")
     asked = np.isin(frames.type, fetches)
     if not asked.any():
         return None
-    below = called_by(asked, frames.parent)
+    below = frames.rows_called_from(asked)
     length = frames.end_ps - frames.start_ps
-    kinds, at = np.unique(frames.type, return_inverse=True)
-    every = np.bincount(at, weights=length)
-    called = np.bincount(at, weights=length * below)
+    kinds, place = np.unique(frames.type, return_inverse=True)
+    every = np.bincount(place, weights=length)
+    called = np.bincount(place, weights=length * below)
     return LoaderCalls(
         {
             (name.function, name.file, name.line): 100 * part / max(whole, 1)
@@ -194,35 +184,28 @@ def made_elsewhere(
     """
     if naming.program is None or not naming.system.any():
         return {}
-    calls = [
-        _within(host_states, naming, naming.program, pattern)
-        for pattern in (_SENT, _THREADS)
-    ]
+    rows = host_states.classes.rows.track_rows(naming.program)
+    calls = []
+    for pattern in (_SENT, _THREADS):
+        kinds = [
+            kind
+            for kind in np.flatnonzero(naming.system).tolist()
+            if pattern.search(naming.names[kind] or "")
+        ]
+        waiting = np.isin(naming.types[rows], kinds)
+        calls.append(host_states.classes.rows.covered_spans(rows, waiting))
     about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
-    found: dict[int | None, dict[str, MadeElsewhere]] = {}
-    for at, one in enumerate(account.devices):
-        unfed = about[at].spans.get("unfed") if about else None
-        found[one.device] = {
+    made: dict[int | None, dict[str, MadeElsewhere]] = {}
+    for number, device in enumerate(account.devices):
+        unfed = about[number].spans.get("unfed") if about else None
+        made[device.device] = {
             cause: MadeElsewhere(
                 *(100 * (waits & it).length_ps / waits.length_ps for it in calls)
             )
-            for cause, spans in (("fetch", one.idle["input"]), ("unfed", unfed))
+            for cause, spans in (("fetch", device.idle["input"]), ("unfed", unfed))
             if spans is not None and len(waits := spans & windows.judged)
         }
-    return found
-
-
-def _within(
-    states: HostStates, named: Naming, track: int, pattern: Pattern[str]
-) -> Spans:
-    """Return when a thread was in calls of the operating system of some names."""
-    kinds = [
-        kind
-        for kind in np.flatnonzero(named.system).tolist()
-        if pattern.search(named.names[kind] or "")
-    ]
-    rows = states.classes.rows.rows(track)
-    return states.classes.rows.spans(rows, np.isin(named.types[rows], kinds))
+    return made
 
 
 #: The ranges and the kernels of NVIDIA DALI.

@@ -9,7 +9,6 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.called_below import outermost_called
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
@@ -17,13 +16,11 @@ from stepscope.patterns import Pattern
 from stepscope.unavailable import present
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.facts.step_shares import NamedTime, StepShares
     from stepscope.derive.host.function_frames import FunctionFrames
-    from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.trace.model import TraceData
 
 #: Ops that call Python and wait for it: `tf.numpy_function` and `tf.py_function`,
@@ -32,11 +29,8 @@ _OPS: Final = Pattern(
     r"(?:^|[/:])(?:Eager)?PyFunc(?:Stateless)?(?:_\d+)?$"
     r"|^(?:pure|io|debug)_callback(?:\.\d+)?$"
 )
-#: What such ops call first.
-_CALLED_TO_WORK: Final = Pattern(
-    r"^FuncRegistry\.__call__$|^(?:pure|io)_callback_impl$"
-)
-_CALLED_TO_LOOK: Final = Pattern(r"^debug_callback_impl$")
+_TO_WORK: Final = ("calls_back", "calls_back_from_graph")
+_TO_DEBUG: Final = ("calls_back_to_debug",)
 #: Of a run that one look found, the middle is the surest: a quarter may be left out at
 #: each end.
 _QUARTER: Final = 4
@@ -46,7 +40,7 @@ class CalledBack(Frozen, frozen=True, eq=True):
     """The functions that ops of the steps call, most time first.
 
     Each has the share of the ops that call it: the threads that these run on are looked
-    at too seldom to say how long a function runs.
+    at too rarely to say how long a function runs.
 
     Attributes:
         working: Those that the steps need.
@@ -63,6 +57,7 @@ def called_back(
     trace: TraceData,
     step_shares: tuple[StepShares, ...],
     function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
     host_states: HostStates,
     naming: Naming,
 ) -> CalledBack | None:
@@ -70,114 +65,88 @@ def called_back(
 
     A function is of an op if most of what was seen of it lies within runs of the op on
     threads that drive the steps, and no other such function was seen there more: what a
-    framework calls beside the steps, to make a batch ahead, holds none of them. On the
+    framework calls in parallel with them, to make a batch ahead, blocks none. On the
     program's own threads a stack is proof, and the account says how long it ran.
     """
     own = next((it for it in step_shares if it.device is None), None)
     if own is None:
         return None
-    ran = _runs_of_ops(trace, host_states, naming)
-    return CalledBack(
-        working=_called(
-            own.named("host_compute", place="inside"),
-            _Callees.of(function_frames, _CALLED_TO_WORK, ran),
-            own.total_ps,
-        ),
-        looking=_called(
-            own.named("debugging"),
-            _Callees.of(function_frames, _CALLED_TO_LOOK, ran),
-            own.total_ps,
-        ),
+    ran = _callback_runs(trace, host_states, naming)
+    to_work, to_debug = (
+        _parts_called(
+            *(named, function_frames, function_purposes.types_with_work(*works), ran),
+            total_ps=own.total_ps,
+        )
+        for named, works in (
+            (own.named("host_compute", place="inside"), _TO_WORK),
+            (own.named("debugging"), _TO_DEBUG),
+        )
     )
+    return CalledBack(to_work, to_debug)
 
 
-def _runs_of_ops(
+def _callback_runs(
     trace: TraceData, states: HostStates, named: Naming
 ) -> dict[str, Spans]:
     """Return by name when such ops ran on threads that drive the steps."""
     events = present(trace.table("events"))
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
-    found: dict[str, list[Spans]] = defaultdict(list)
-    for track in states.classes.threads.tracks():
-        mine = states.classes.rows.rows(track)
-        for kind in np.unique(types[mine]).tolist():
+    runs: dict[str, list[Spans]] = defaultdict(list)
+    for track in states.classes.threads.driving_tracks():
+        rows = states.classes.rows.track_rows(track)
+        for kind in np.unique(types[rows]).tolist():
             name = named.names[kind]
             if name and _OPS.search(name):
-                at = types[mine] == kind
-                found[name].append(
-                    Spans.from_events(starts[mine][at], lengths[mine][at])
+                of_kind = types[rows] == kind
+                runs[name].append(
+                    Spans.from_events(starts[rows][of_kind], lengths[rows][of_kind])
                 )
-    return {name: Spans.union_of(spans) for name, spans in found.items()}
+    return {name: Spans.union_of(spans) for name, spans in runs.items()}
 
 
-class _Callees(Frozen, frozen=True):
-    """The functions that ops may have called.
+def _parts_called(
+    named: tuple[NamedTime, ...],
+    frames: FunctionFrames,
+    callers: list[int],
+    ran: dict[str, Spans],
+    *,
+    total_ps: int,
+) -> tuple[Part, ...]:
+    """Return the functions that ops call, with the time of these and their own.
 
-    Attributes:
-        rows: Rows of frames that ops may have called.
+    Args:
+        named: Times of the account, of functions and of ops.
+        callers: The functions that ops call first.
         ran: Name of an op → when it ran on threads that drive the steps.
     """
-
-    frames: FunctionFrames
-    rows: NDArray[np.int64]
-    starts_ps: NDArray[np.int64]
-    ends_ps: NDArray[np.int64]
-    ran: dict[str, Spans]
-
-    @classmethod
-    def of(
-        cls, frames: FunctionFrames, callers: Pattern[str], ran: dict[str, Spans]
-    ) -> _Callees:
-        rows = outermost_called(frames, callers)
-        start, end = frames.start_ps[rows], frames.end_ps[rows]
-        # Exact frames have no margin.
-        margin = (end - start) // _QUARTER if frames.hz is not None else 0
-        return cls(frames, rows, start + margin, end - margin, ran)
-
-    def function(self, op: str | None) -> FunctionName | None:
-        """Return the function that ops of a name call; None where none was seen."""
-        spans = None if op is None else self.ran.get(op)
-        if spans is None:
-            return None
-        held = spans.within(self.starts_ps, self.ends_ps)
-        kinds, place = np.unique(self.frames.type[self.rows], return_inverse=True)
-        within = np.bincount(place, weights=held, minlength=len(kinds))
-        seen = np.bincount(
-            place, weights=self.ends_ps - self.starts_ps, minlength=len(kinds)
-        )
-        within[2 * within < seen] = 0
-        if not within.any():
-            return None
-        return self.frames.names[int(kinds[np.argmax(within)])]
-
-    def of_the_program(self) -> list[FunctionName]:
-        """Return those that ran on threads of the program itself."""
-        theirs = np.isin(self.frames.track[self.rows], list(self.frames.of_framework))
-        kinds = np.unique(self.frames.type[self.rows[~theirs]]).tolist()
-        return [self.frames.names[kind] for kind in kinds]
-
-
-def _called(
-    named: tuple[NamedTime, ...], callees: _Callees, total_ps: int
-) -> tuple[Part, ...]:
-    """Return the functions that ops call, with the time of these and their own."""
-    if not len(callees.rows):
-        return ()
-    own: dict[tuple[str | None, str | None, int | None], int] = defaultdict(int)
-    for part in named:
-        own[part.function, part.file, part.line] += part.time_ps
-    times = {
-        function: own[function.function, function.file, function.line]
-        for function in callees.of_the_program()
+    rows = frames.outermost_called(callers)
+    kinds, place = np.unique(frames.type[rows], return_inverse=True)
+    start, end = frames.start_ps[rows], frames.end_ps[rows]
+    if frames.hz is not None:
+        margin = (end - start) // _QUARTER
+        start, end = start + margin, end - margin
+    seen = np.bincount(place, weights=end - start, minlength=len(kinds))
+    by_program = ~np.isin(frames.track[rows], list(frames.of_framework))
+    times = dict.fromkeys(kinds[np.unique(place[by_program])].tolist(), 0)
+    key_of = {
+        (name.function, name.file, name.line): kind
+        for kind in times
+        for name in (frames.names[kind],)
     }
     for part in named:
-        if part.function is None:
-            function = callees.function(part.name)
-            if function is not None:
-                times[function] = times.get(function, 0) + part.time_ps
-    total = max(total_ps, 1)
-    found = [
-        Part.of_function(it, 100 * time / total) for it, time in times.items() if time
+        if part.function is not None:
+            kind = key_of.get((part.function, part.file, part.line))
+        else:
+            held = ran.get(part.name or "", Spans.empty()).within(start, end)
+            within = np.bincount(place, weights=held, minlength=len(kinds))
+            within[2 * within < seen] = 0
+            kind = int(kinds[np.argmax(within)]) if within.any() else None
+        if kind is not None:
+            times[kind] = times.get(kind, 0) + part.time_ps
+    parts = [
+        Part.of_function(frames.names[kind], 100 * time / max(total_ps, 1))
+        for kind, time in times.items()
+        if time
     ]
-    return tuple(sorted(found, key=lambda part: -part.share_percent))
+    return tuple(sorted(parts, key=lambda part: -part.share_percent))

@@ -68,22 +68,21 @@ def compile_signals(
     traced = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
-        anew = np.array([text.startswith("traced") for text in texts], np.bool_)
+        retraced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(owner):
-            traced = owner[anew[code]].astype(np.int64)
+            traced = owner[retraced[code]].astype(np.int64)
     rows = np.union1d(rows, traced)
     if not len(rows):
         return None
-    calls = frozenset(traced.tolist())
-    return _by_function(trace, event_kinds, windows.measured, rows, calls)
+    return _compiled_functions(trace, event_kinds, windows.measured, rows, traced)
 
 
-def _by_function(
+def _compiled_functions(
     trace: TraceData,
     kinds: EventKinds,
     measured: pl.DataFrame,
     rows: NDArray[np.int64],
-    traced: frozenset[int],
+    traced: NDArray[np.int64],
 ) -> tuple[CompiledFunction, ...]:
     events = present(trace.table("events"))
     names = present(trace.table("event_types"))["name"]
@@ -92,27 +91,33 @@ def _by_function(
     window = np.searchsorted(starts, begin, side="right") - 1
     late = (window >= FIRST_STEPS) & (begin < ends[np.maximum(window, 0)])
     rows, begin, window = rows[late], begin[late], window[late]
-    reasons = _reasons(trace, rows)
+    reasons: list[str | None] = [None] * len(rows)
+    stats = trace.table("stats")
+    if not isinstance(stats, Unavailable):
+        handle = find_handle(trace.strings, StatKey.REASON)
+        values = rows_with_key(stats, "event", handle)
+        reasons = texts_of(trace, values, rows.astype(np.int32), handle)
     stop = begin + ints(events, "dur_ps")[rows]
     types = names[handles(events, "type")[rows]].to_list()
-    calls = _Calls.of(trace, kinds, rows)
-    told = [
-        (_name(name, call=row in traced) or calls.around(row), name)
-        for name, row in zip(types, rows.tolist(), strict=True)
-    ]
+    calls = _PjitCalls.calls_on_threads(trace, kinds, rows)
+    functions: list[str | None] = []
+    for name, row, is_call in zip(types, rows, np.isin(rows, traced), strict=True):
+        match = None if is_call else _FUNCTION.match(name)
+        function = name if is_call else match and (match["listener"] or match["module"])
+        functions.append(function or calls.function_around(int(row)))
     frame = pl.DataFrame(
         {
-            "name": [function or name for function, name in told],
+            "name": [own or name for own, name in zip(functions, types, strict=True)],
             "window": window,
             "begin": begin,
             "stop": stop,
             "track": handles(events, "track")[rows],
-            "function": [function is not None for function, _ in told],
+            "function": [function is not None for function in functions],
             "reason": pl.Series(reasons, dtype=pl.String),
         }
     )
     # Leave out what lies in another; a stage without a function takes its around it.
-    # Of events that stand for one stretch the one that names a function stays.
+    # Of events that stand for one interval the one that names a function stays.
     ordered = frame.sort(
         "track", "begin", "stop", "function", descending=[False, False, True, True]
     )
@@ -130,7 +135,7 @@ def _by_function(
     return tuple(CompiledFunction(**row) for row in summed.iter_rows(named=True))
 
 
-class _Calls(Frozen, frozen=True):
+class _PjitCalls(Frozen, frozen=True):
     """The calls of JAX's functions, on the threads that compile.
 
     Attributes:
@@ -143,19 +148,19 @@ class _Calls(Frozen, frozen=True):
     rows: dict[int, NDArray[np.int64]]
 
     @classmethod
-    def of(
+    def calls_on_threads(
         cls, trace: TraceData, kinds: EventKinds, compiling: NDArray[np.int64]
-    ) -> _Calls:
+    ) -> _PjitCalls:
         events = present(trace.table("events"))
         names = present(trace.table("event_types"))["name"]
         tracks, starts = handles(events, "track"), ints(events, "start_ps")
         rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
         rows = rows[np.argsort(starts[rows], kind="stable")]
         threads = np.unique(tracks[compiling]).tolist()
-        found = {track: rows[tracks[rows] == track] for track in threads}
-        return cls(events, names, found)
+        rows_by_thread = {track: rows[tracks[rows] == track] for track in threads}
+        return cls(events, names, rows_by_thread)
 
-    def around(self, row: int) -> str | None:
+    def function_around(self, row: int) -> str | None:
         """Return the function whose call holds an event; None where none does."""
         starts, lasts = ints(self.events, "start_ps"), ints(self.events, "dur_ps")
         rows = self.rows[int(handles(self.events, "track")[row])]
@@ -164,24 +169,6 @@ class _Calls(Frozen, frozen=True):
         # A call lies in few others: the innermost one began last.
         for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
-                found = _CALL.match(self.names[int(handles(self.events, "type")[call])])
-                return None if found is None else found["function"]
+                match = _CALL.match(self.names[int(handles(self.events, "type")[call])])
+                return None if match is None else match["function"]
         return None
-
-
-def _name(name: str, *, call: bool) -> str | None:
-    """Return the function that an event compiles; None where it names none."""
-    if call:
-        return name
-    found = _FUNCTION.match(name)
-    return None if found is None else found["listener"] or found["module"]
-
-
-def _reasons(trace: TraceData, rows: NDArray[np.int64]) -> list[str | None]:
-    stats = trace.table("stats")
-    if isinstance(stats, Unavailable):
-        return [None] * len(rows)
-    handle = find_handle(trace.strings, StatKey.REASON)
-    owners = rows.astype(np.int32)
-    values = rows_with_key(stats, "event", handle)
-    return texts_of(trace, values, owners, handle)

@@ -93,12 +93,9 @@ class _Runs(Frozen, frozen=True, eq=True):
     name: NDArray[np.int32]
     names: pl.Series
 
-    def of(self, rows: NDArray[np.int64]) -> _Runs:
-        """Return some of them."""
+    def chosen_rows(self, rows: NDArray[np.int64]) -> _Runs:
         return _Runs(
-            self.track[rows],
-            self.start_ps[rows],
-            self.end_ps[rows],
+            *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             self.self_ps[rows],
             self.eager[rows],
             self.name[rows],
@@ -119,10 +116,9 @@ def host_eager_ops(
     Also whether any op is PyTorch's.
     """
     is_torch = host_op_events.ops["category"].to_numpy() == OpCategory.TORCH
-    steps = windows.measured
-    found = _of_tensorflow(trace, host_op_events, steps)
-    found = found or _of_jax(trace, event_kinds, host_values, steps)
-    return found, bool(is_torch.any())
+    ops = _ops_of_tensorflow(trace, host_op_events, windows)
+    ops = ops or _calls_of_jax(trace, event_kinds, host_values, windows)
+    return ops, bool(is_torch.any())
 
 
 @of_run
@@ -139,8 +135,8 @@ def eager_signals(
     return EagerSignals(hosts, torch)
 
 
-def _of_tensorflow(
-    trace: TraceData, ops: HostOpEvents, measured: pl.DataFrame
+def _ops_of_tensorflow(
+    trace: TraceData, ops: HostOpEvents, windows: Windows
 ) -> EagerOps | None:
     """Return the eager ops; None where nothing says how the ops ran."""
     counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
@@ -148,8 +144,7 @@ def _of_tensorflow(
     if not (ops.eager[chosen] >= 0).any():
         return None
     # Neighbouring steps are one interval, so that few are searched.
-    steps = Spans.from_events(*_steps(measured))
-    rows = chosen[steps.holding(ops.start_ps[chosen]) >= 0]
+    rows = chosen[windows.judged.holding(ops.start_ps[chosen]) >= 0]
     if not len(rows):
         return None
     op_ps = int(ops.self_ps[rows].sum())
@@ -161,31 +156,21 @@ def _of_tensorflow(
     kept = has_eager[on_threads]
     rows, on_threads, eager = rows[kept], on_threads[kept], eager[kept]
     start = ops.start_ps[rows]
-    return _summed(
-        measured,
-        _Runs(
-            track=on_threads,
-            start_ps=start,
-            end_ps=start + ops.dur_ps[rows],
-            self_ps=ops.self_ps[rows],
-            eager=eager,
-            name=ops.op[rows],
-            names=ops.ops.select(pl.coalesce("type", "name")).to_series(),
-        ),
-        op_ps=op_ps,
+    names = ops.ops.select(pl.coalesce("type", "name")).to_series()
+    runs = _Runs(
+        *(on_threads, start, start + ops.dur_ps[rows], ops.self_ps[rows]),
+        eager,
+        ops.op[rows],
+        names,
     )
+    return _sum_runs(windows, runs, op_ps=op_ps)
 
 
-def _steps(measured: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    starts = ints(measured, "start_ps")
-    return starts, ints(measured, "end_ps") - starts
-
-
-def _of_jax(
+def _calls_of_jax(
     trace: TraceData,
     kinds: EventKinds,
     values: dict[str, StatRows] | Unavailable,
-    measured: pl.DataFrame,
+    windows: Windows,
 ) -> EagerOps | None:
     """Return the calls of compiled functions; None where there is none.
 
@@ -193,43 +178,31 @@ def _of_jax(
     """
     events = present(trace.table("events"))
     types = present(trace.table("event_types"))["name"]
+    starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
     rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
     if not len(rows):
         return None
-    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = handles(events, "track")[rows]
-    steps = Spans.from_events(*_steps(measured))
-    outermost = np.flatnonzero(
-        (nest_subset(start, dur, track=track).parent < 0) & (steps.holding(start) >= 0)
-    )
-    rows, track = rows[outermost], track[outermost]
-    start, dur = start[outermost], dur[outermost]
+    outer = nest_subset(starts[rows], lengths[rows], track=track).parent < 0
+    outer &= windows.judged.holding(starts[rows]) >= 0
+    rows, track = rows[outer], track[outer]
     if not len(rows):
         return None
-    ran = (
-        np.empty(0, np.int32)
-        if isinstance(values, Unavailable)
-        else values[StatKey.HLO_OP].owner
+    ran = np.empty(0, np.int32)
+    if not isinstance(values, Unavailable):
+        ran = values[StatKey.HLO_OP].owner
+    start, length = starts[rows], lengths[rows]
+    runs = _Runs(
+        *(track, start, start + length, length, np.ones(len(rows), np.bool_)),
+        handles(events, "type")[rows],
+        types.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
     )
-    return _summed(
-        measured,
-        _Runs(
-            track=track,
-            start_ps=start,
-            end_ps=start + dur,
-            self_ps=dur,
-            eager=np.ones(len(rows), np.bool_),
-            name=handles(events, "type")[rows],
-            names=types.str.strip_prefix("PjitFunction(").str.strip_suffix(")"),
-        ),
-        computing=Spans.from_events(
-            ints(events, "start_ps")[ran], ints(events, "dur_ps")[ran]
-        ),
-    )
+    computing = Spans.from_events(starts[ran], lengths[ran])
+    return _sum_runs(windows, runs, computing=computing)
 
 
-def _summed(
-    measured: pl.DataFrame,
+def _sum_runs(
+    windows: Windows,
     runs: _Runs,
     *,
     op_ps: int | None = None,
@@ -242,7 +215,7 @@ def _summed(
         op_ps: Self time of all ops in judged steps; null where calls are meant.
         computing: When what the calls run computes; None where the runs are ops.
     """
-    starts = ints(measured, "start_ps")
+    starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
     eager = np.flatnonzero(runs.eager)
     by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
@@ -257,7 +230,7 @@ def _summed(
     )
     # The time in each step between one eager op and the next one. Of calls it is also
     # the time in which nothing that they run computes.
-    spent = [_ways(runs, window)]
+    spent = [_ways_between_ops(runs, window)]
     if computing is not None:
         spent.append((window, runs.start_ps, runs.end_ps))
     times = np.zeros(len(starts), np.int64)
@@ -279,13 +252,13 @@ def _summed(
     )
 
 
-def _ways(
+def _ways_between_ops(
     runs: _Runs, window: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the step, begin and end of each way from one eager op to the next."""
     if not _is_in_order(runs):
         order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))
-        runs, window = runs.of(order), window[order]
+        runs, window = runs.chosen_rows(order), window[order]
     latest = runs.end_ps.copy()
     edges = np.flatnonzero(np.diff(runs.track)) + 1
     for part in np.split(latest, edges):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -12,9 +12,13 @@ from stepscope.derive.account.function_parts import function_parts
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.hosts.own_lines import LineRuns, around_most
-from stepscope.derive.facts.hosts.ran_ops import Looks, RanOps, ran_ops, rows_of
+from stepscope.derive.facts.hosts.ran_ops import (
+    RanOps,
+    SampledTime,
+    ran_ops,
+    rows_of_threads,
+)
 from stepscope.derive.facts.replaying.edits import Quiet
-from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import places_of
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
@@ -22,12 +26,11 @@ from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -38,31 +41,18 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
-    from stepscope.derive.host.function_names import FunctionName
+    from stepscope.derive.host.function_purposes import FunctionPurposes, KnownWork
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.trace.model import TraceData
 
-#: Function, file and line of the function's first line.
-_Key: TypeAlias = "tuple[str | None, str | None, int | None]"
-
-#: What has this share of a set of time is what it is.
-_MOST: Final = 0.8
+#: What takes this share of a function's time is what the function does.
+MOSTLY_PERCENT: Final = 50.0
+#: Nearly all of a silence in which the thread wants a core is its work.
+_NEARLY_ALL: Final = 0.8
 #: A function that runs for this share of the steps is their loop.
-_ALL: Final = 0.95
-_PREDICT: Final = Pattern(r"Trainer\.predict$")
-#: What each call of it begins with.
-_PREDICT_BEGINS: Final = Pattern(r"EpochIterator\.__init__$")
-#: Functions of frameworks that update a model's weights, or compute its gradients;
-#: PyTorch's own profiler leaves out the names of classes.
-_TRAIN: Final = Pattern(
-    r"^(?:Tensor\.)?backward$|^GradientTape\.gradient$|Trainer\.(?:train_on_batch|fit)$"
-)
-#: From one op to the next a caller of ops needs far less. What takes this long is work.
+_LOOP: Final = 0.95
+#: From one op to the next a caller of ops needs far less: what takes this long is work.
 _SILENCE_PS: Final = PS_PER_MS
-#: A function with so much of such work does not only call ops.
-_ALONE: Final = 0.5
-#: What PyTorch and Keras call a part of a model by, with and without its class.
-_MODEL: Final = Pattern(r"^(?:Module\.)?_call_impl$|^Layer\.__call__$")
 
 
 class FunctionRuns(Frozen, frozen=True, dict=True):
@@ -73,6 +63,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     Attributes:
         host: Name of the host.
         frames: The functions that ran.
+        purposes: What functions of known libraries do.
         tracks: Rows of tracks of the threads that are asked for them: of those that
             a framework began, only what its ops call holds a step.
         inside: The judged steps, while their own work goes on.
@@ -91,6 +82,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     host: str
     frames: FunctionFrames
+    purposes: FunctionPurposes
     tracks: tuple[int, ...]
     inside: Spans
     working: Spans
@@ -105,87 +97,51 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     lines: FunctionLines | None = None
     pooled: Spans = Spans.empty()
 
-    def times_ps(self, part: Part) -> tuple[int, ...]:
-        """Return what a function takes in each judged step, with all that it calls."""
-        return self._function(part).times_ps
+    def time_of_function(self, part: Part) -> FunctionTime:
+        """Return a function, or some of its lines; one that never ran where unknown."""
+        key = part.function, part.file, part.line
+        time = self._functions.get(key) or FunctionTime(self, ())
+        return time if part.lines is None else time.limited_to_lines(part.lines)
+
+    @cached_property
+    def _functions(
+        self,
+    ) -> dict[tuple[str | None, str | None, int | None], FunctionTime]:
+        kinds = defaultdict(list)
+        for kind, name in self.frames.names.items():
+            kinds[name.function, name.file, name.line].append(kind)
+        return {key: FunctionTime(self, tuple(of)) for key, of in kinds.items()}
+
+    @cached_property
+    def total_ps(self) -> int:
+        """Return the length of all judged steps, 1 ps at least."""
+        return max(int((self.ends_ps - self.starts_ps).sum()), 1)
 
     @cached_property
     def is_blurred(self) -> bool:
-        """Return whether looks come so seldom that a step holds few of them."""
+        """Return whether samples come so rarely that a step holds few of them."""
         hz = self.frames.hz
         if hz is None or not len(self.starts_ps):
             return False
-        return bool(
-            np.median(self.ends_ps - self.starts_ps) <= FEW_LOOKS * PS_PER_S / hz
-        )
-
-    def looks_at(self, part: Part) -> int | None:
-        """Return how many looks found a function; None where calls are exact."""
-        hz, seen = self.frames.hz, self._function(part).seen
-        return None if hz is None else round(seen.length_ps * hz / PS_PER_S)
-
-    def repeats(self, part: Part) -> bool:
-        """Return whether a function, or a line, was seen to run more than once."""
-        if part.lines is not None:
-            return len(self._function(part).seen) > 1
-        return int(self._function(part).frames.sum()) > 1
-
-    def without(
-        self, part: Part, *, effect_ms: float, only: Spans | None = None
-    ) -> Quiet:
-        """Return the change that a function goes with all that it calls.
-
-        The threads that run the program then do nothing while it runs.
-
-        Args:
-            part: The function.
-            effect_ms: What it takes in a mean step.
-            only: When it runs, if not all of that goes.
-        """
-        calls = self._function(part).calls if only is None else only
-        return Quiet(calls, self.threads, effect_ms)
-
-    def alone(self, part: Part) -> Spans:
-        """Return when a function itself works while no op runs, if that is proven.
-
-        What it calls counts, but for functions that are told apart from it. Pauses
-        shorter than 1 ms prove nothing: whoever calls ops has them. Nor does silence in
-        which the thread may wait for ops that were not recorded: its clocks show that
-        it works, or most of the function is such silence.
-        """
-        mine = self._function(part)
-        told = self._told_in_silence
-        if not np.isin(told, mine.kinds).any():
-            return Spans.empty()
-        below = called_by(mine.frames, self.frames.parent)
-        called = set(self.frames.type[below].tolist()) - set(mine.kinds)
-        itself = mine.seen - self.of([kind for kind in told if kind in called])
-        quiet, silent = itself & self._quiet, itself & self._silence
-        least = _ALONE * sum(mine.times_ps)
-        if self.awake is not None:
-            awake_ps = (silent & self.awake).length_ps
-            least = 0.0 if awake_ps >= _MOST * silent.length_ps else least
-        proven = silent.length_ps >= max(_ALONE * quiet.length_ps, least)
-        return quiet if proven else Spans.empty()
+        step_ps = np.median(self.ends_ps - self.starts_ps)
+        return bool(step_ps <= FEW_LOOKS * PS_PER_S / hz)
 
     @cached_property
-    def _quiet(self) -> Spans:
-        """When the host works and no thread runs an op."""
-        ops = self.ran
-        running = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
-        return (self.working & self.inside) - running
+    def quiet(self) -> Spans:
+        """Return when the host works and no thread runs an op."""
+        return (self.working & self.inside) - self.ran.spans
 
     @cached_property
-    def _silence(self) -> Spans:
-        """The long stretches of that."""
-        quiet = self._quiet
-        long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
-        return Spans(quiet.start_ps[long], quiet.end_ps[long])
+    def silence(self) -> Spans:
+        """Return the long intervals of that."""
+        quiet = self.quiet
+        is_long = quiet.end_ps - quiet.start_ps >= _SILENCE_PS
+        return Spans(quiet.start_ps[is_long], quiet.end_ps[is_long])
 
     @cached_property
-    def _told_in_silence(self) -> list[int]:
-        """The functions that these stretches are divided among."""
-        steps, silence = (self.starts_ps, self.ends_ps), self._silence
+    def types_in_silence(self) -> list[int]:
+        """Return the functions that these intervals are divided among."""
+        steps, silence = (self.starts_ps, self.ends_ps), self.silence
         return [
             part.type
             for track in self.tracks
@@ -193,67 +149,20 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             if part.type >= 0 and not part.is_loop
         ]
 
-    def own_lines(self, part: Part) -> tuple[OwnLines, ...]:
-        """Return the lines of a function that do work of their own, in their order.
-
-        Nothing where the lines are not known.
-        """
-        return self._function(part).own_lines
-
     @cached_property
     def line_runs(self) -> LineRuns | None:
-        """When the lines ran; None where they are not known."""
-        hz, ops = self.frames.hz, self.called
-        if self.lines is None or hz is None:
+        """Return when the lines ran; None where they are not known."""
+        if self.lines is None or self.frames.hz is None:
             return None
-        called = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
         return LineRuns(
             lines=self.lines,
             frames=self.frames,
-            hz=hz,
+            hz=self.frames.hz,
             tracks=self.tracks,
             inside=self.inside,
-            working=(self.working & self.inside) - called,
-            unshared=self._quiet - self.pooled,
+            working=(self.working & self.inside) - self.called.spans,
+            unshared=self.quiet - self.pooled,
         )
-
-    def ops_percent(self, part: Part) -> float:
-        """Return in how much of a function's time ops run, as far as it calls them."""
-        calls, ops = self._function(part).calls, self.called
-        running = Spans.from_events(ops.start_ps, ops.end_ps - ops.start_ps)
-        return 100 * (running & calls).length_ps / max(calls.length_ps, 1)
-
-    def mostly_predicts(self, part: Part) -> bool:
-        """Return whether calls of Keras's `predict` take half of a function's time.
-
-        One call that goes through many batches is what `predict` is for.
-        """
-        return self._predicts_anew and self._is_mostly_of(part, self._predicting)
-
-    def mostly_in(self, part: Part, chosen: Callable[[FunctionName], bool]) -> bool:
-        """Return whether chosen functions of libraries take half of a function's time.
-
-        Only what the function calls is asked for.
-        """
-        return self._is_mostly_of(part, self._of_libraries(chosen))
-
-    def _is_mostly_of(self, part: Part, kinds: list[int]) -> bool:
-        seen = self._function(part).seen
-        return bool(kinds) and 2 * (self.of(kinds) & seen).length_ps >= seen.length_ps
-
-    def mostly_exchanges(self, part: Part) -> bool:
-        """Return whether waiting for other workers is half of a function's time."""
-        return self._mostly(self.exchanging, part)
-
-    def mostly_collects(self, part: Part) -> bool:
-        """Return whether collecting garbage is half of a function's time."""
-        return self._mostly(self.collecting, part)
-
-    def collects_percent(self, part: Part) -> float:
-        """Return for how much of the steps garbage is collected within a function."""
-        held = self.collecting & self._function(part).seen
-        whole = int((self.ends_ps - self.starts_ps).sum())
-        return 100 * held.length_ps / max(whole, 1)
 
     @cached_property
     def collector(self) -> Part | None:
@@ -261,63 +170,19 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
         Most of it is collecting garbage: the loop around all of a step is no answer.
         """
-        found = self.collecting & self.inside
-        whole = int((self.ends_ps - self.starts_ps).sum())
-        part = around_most(
-            self.frames, found, list(self.tracks), total_ps=max(whole, 1)
-        )
-        own = part is not None and part.function is not None
-        return part if own else None
-
-    def _mostly(self, spans: Spans, part: Part) -> bool:
-        seen = self._function(part).seen
-        return bool(len(seen)) and 2 * (spans & seen).length_ps >= seen.length_ps
-
-    def _of_libraries(self, chosen: Callable[[FunctionName], bool]) -> list[int]:
-        names = self.frames.names.items()
-        return [kind for kind, name in names if name.library and chosen(name)]
-
-    def trains(self, part: Part) -> bool:
-        """Return whether a function calls what trains a model: a stack is a proof."""
-        if not self._training:
-            return False
-        called = called_by(self._function(part).frames, self.frames.parent)
-        return bool((called & np.isin(self.frames.type, self._training)).any())
-
-    def asks_the_model(self, part: Part) -> bool:
-        """Return whether a function runs the model and trains nothing: validation."""
-        called = called_by(self._function(part).frames, self.frames.parent)
-        return bool((called & self._of_the_model).any()) and not self.trains(part)
-
-    def is_in_the_model(self, part: Part) -> bool:
-        """Return whether a part of the model calls a function: its `forward`, say."""
-        return bool((self._called_by_the_model & self._function(part).frames).any())
+        collections = self.collecting & self.inside
+        tracks = list(self.tracks)
+        part = around_most(self.frames, collections, tracks, total_ps=self.total_ps)
+        return part if part is not None and part.function is not None else None
 
     @cached_property
-    def _predicting(self) -> list[int]:
-        return self._of_libraries(lambda name: bool(_PREDICT.search(name.function)))
+    def predicts_often(self) -> bool:
+        """Return whether Keras's `predict` is called several times.
 
-    @cached_property
-    def _predicts_anew(self) -> bool:
-        """Whether `predict` was called several times: looks may join its calls."""
-        begins = self._of_libraries(
-            lambda name: bool(_PREDICT_BEGINS.search(name.function))
-        )
-        kinds = (*self._predicting, *begins)
+        Samples may join its calls. One call is for many batches, as it should be.
+        """
+        kinds = self.purposes.types_with_work("predicts", "begins_prediction")
         return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
-
-    @cached_property
-    def _training(self) -> list[int]:
-        return self._of_libraries(lambda name: bool(_TRAIN.search(name.function)))
-
-    @cached_property
-    def _of_the_model(self) -> NDArray[np.bool_]:
-        kinds = self._of_libraries(lambda name: bool(_MODEL.search(name.function)))
-        return np.isin(self.frames.type, kinds)
-
-    @cached_property
-    def _called_by_the_model(self) -> NDArray[np.bool_]:
-        return called_by(self._of_the_model, self.frames.parent)
 
     def own_functions(self) -> tuple[Part, ...]:
         """Return the program's own functions that mostly work in the judged steps.
@@ -325,45 +190,26 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         What is nearly all of them is their loop; where the steps are calls of Keras's
         `predict`, the innermost function that makes them is no loop.
         """
-        found, around = [], []
-        whole = self.inside.length_ps
+        working, predicting = [], []
         for kind, name in self.frames.names.items():
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
-            ran = self.of([kind])
-            part = Part.of_function(name, 0.0)
-            if ran.length_ps >= _ALL * whole:
-                around.append(part)
+            ran, part = self.spans_of_types([kind]), Part.of_function(name, 0.0)
+            if ran.length_ps >= _LOOP * self.inside.length_ps:
+                if self.time_of_function(part).mostly_predicts:
+                    predicting.append(part)
             elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
-                found.append(part)
-        around = [part for part in around if self.mostly_predicts(part)]
-        inner = max(around, key=self._depth, default=None)
-        return (*found, *(() if inner is None else (inner,)))
+                working.append(part)
+        # Frames are in order, outer ones first.
+        predicting.sort(
+            key=lambda part: int(np.argmax(self.time_of_function(part).rows))
+        )
+        return (*working, *predicting[-1:])
 
-    def _depth(self, part: Part) -> int:
-        """Return how many functions are around the first call of one."""
-        row, depth = int(np.argmax(self._function(part).frames)), 0
-        while self.frames.parent[row] >= 0:
-            row, depth = int(self.frames.parent[row]), depth + 1
-        return depth
-
-    def is_the_step(self, part: Part) -> bool:
-        """Return whether the model runs while a function does: by it, or beside it.
-
-        One of its passes is enough, unless most steps do without the function, as they
-        do without a validation.
-        """
-        return self._function(part).is_the_step
-
-    def calls_the_model(self, part: Part) -> bool:
-        """Return whether a function is the step and its ops are called from it."""
-        called = self.called.are_of(self._function(part).looks)
-        return called and self.is_the_step(part)
-
-    def of(self, kinds: Sequence[int]) -> Spans:
+    def spans_of_types(self, kinds: Sequence[int]) -> Spans:
         """Return when functions of some types ran on the threads that are asked."""
-        types, start, length = self._by_type
+        types, start, length = self._runs_by_type
         first = np.searchsorted(types, kinds, side="left").tolist()
         past = np.searchsorted(types, kinds, side="right").tolist()
         every = (
@@ -373,31 +219,19 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         return Spans.union_of(every) & self.inside
 
     @cached_property
-    def _by_type(self) -> tuple[NDArray[np.int64], ...]:
+    def _runs_by_type(self) -> tuple[NDArray[np.int64], ...]:
         of = self.frames
-        mine = np.flatnonzero(np.isin(of.track, self.tracks))
-        rows = mine[np.argsort(of.type[mine], kind="stable")]
+        asked = np.flatnonzero(np.isin(of.track, self.tracks))
+        rows = asked[np.argsort(of.type[asked], kind="stable")]
         length = of.end_ps - of.start_ps
         return of.type[rows].astype(np.int64), of.start_ps[rows], length[rows]
 
-    def _function(self, part: Part) -> _Function:
-        key = part.function, part.file, part.line
-        found = self._functions.get(key) or _Function(self, ())
-        return found if part.lines is None else found.at(part.lines)
 
-    @cached_property
-    def _functions(self) -> dict[_Key, _Function]:
-        kinds: dict[_Key, list[int]] = defaultdict(list)
-        for kind, name in self.frames.names.items():
-            kinds[name.function, name.file, name.line].append(kind)
-        return {key: _Function(self, tuple(of)) for key, of in kinds.items()}
-
-
-class _Function(Frozen, frozen=True, dict=True):
-    """One of the functions, of which several rules ask the same.
+class FunctionTime(Frozen, frozen=True, dict=True):
+    """The time of one function in the judged steps, with all that it calls.
 
     Attributes:
-        runs: All of them.
+        runs: All functions.
         kinds: The types that are this function.
         only: When it counts; None for whenever it ran.
     """
@@ -406,81 +240,180 @@ class _Function(Frozen, frozen=True, dict=True):
     kinds: tuple[int, ...]
     only: Spans | None = None
 
-    def at(self, lines: tuple[int, int]) -> _Function:
+    def limited_to_lines(self, lines: tuple[int, int]) -> FunctionTime:
         """Return the function as far as it is at some of its own lines."""
         spans = (it.spans for it in self.own_lines if (it.first, it.last) == lines)
-        return _Function(self.runs, self.kinds, Spans.union_of(spans))
+        return FunctionTime(self.runs, self.kinds, Spans.union_of(spans))
 
     @cached_property
     def own_lines(self) -> tuple[OwnLines, ...]:
-        """Its lines that do work of their own."""
+        """Return its lines that do work of their own; nothing where none are known."""
         lines = self.runs.line_runs
-        return () if lines is None else lines.own(self.kinds)
+        return () if lines is None else lines.working_lines(self.kinds)
 
     @cached_property
-    def frames(self) -> NDArray[np.bool_]:
-        """Which of all frames are calls of it."""
+    def rows(self) -> NDArray[np.bool_]:
+        """Return which of all frames are calls of it."""
         return np.isin(self.runs.frames.type, self.kinds)
 
     @cached_property
+    def called_rows(self) -> NDArray[np.bool_]:
+        """Return which of all frames it called."""
+        return self.runs.frames.rows_called_from(self.rows)
+
+    @cached_property
     def seen(self) -> Spans:
-        """When looks say that it ran."""
-        seen = self.runs.of(self.kinds)
+        """Return when samples say that it ran."""
+        seen = self.runs.spans_of_types(self.kinds)
         return seen if self.only is None else seen & self.only
 
     @cached_property
-    def looks(self) -> Looks:
-        """Leave out what lies up to half a look beyond the looks of samples."""
-        hz = self.runs.frames.hz
-        half_ps = 0 if hz is None else int(PS_PER_S / hz / 2)
-        spans = self.seen
+    def sampled(self) -> SampledTime:
+        """Return when it surely ran: up to half a look beyond samples is left out."""
+        hz, spans = self.runs.frames.hz, self.seen
+        if hz is None:
+            return SampledTime(spans, spans, 0)
         # Of a run that one look found, the middle is the surest.
         lengths = spans.end_ps - spans.start_ps
-        margins = np.minimum(half_ps, lengths // 4)
+        margins = np.minimum(int(PS_PER_S / hz / 2), lengths // 4)
         ran = Spans.from_events(spans.start_ps + margins, lengths - 2 * margins)
-        if hz is None:
-            return Looks(ran, 0)
-        start = np.maximum(spans.start_ps - half_ps, 0)
-        near = Spans.from_events(start, spans.end_ps + half_ps - start)
-        inside = self.runs.inside
-        return Looks(ran, inside.length_ps, seen=spans, near=near & inside)
-
-    @cached_property
-    def others(self) -> Spans:
-        """When ops ran that seem to be called by it and are none of it."""
-        return self.runs.called.of_kinds_elsewhere(self.looks)
+        return SampledTime(ran, spans, self.runs.inside.length_ps)
 
     @cached_property
     def calls(self) -> Spans:
-        """When it ran, with all that it calls.
+        """Return when it ran, with all that it calls.
 
-        Looks at a stack may come late, so that what follows a function seems to be
-        called by it: ops of kinds that mostly run at other times are none of it.
+        Samples may come late, so that what follows a function seems to be called by
+        it: ops of kinds that mostly run at other times are none of it.
         """
-        return self.seen - self.others
+        return self.seen - self.runs.called.spans_of_other_kinds(self.sampled)
 
     @cached_property
     def times_ps(self) -> tuple[int, ...]:
-        """What it takes in each judged step, with all that it calls."""
+        """Return what it takes in each judged step, with all that it calls."""
         runs, spans = self.runs, self.calls
         times = spans.within(runs.starts_ps, runs.ends_ps)
         if not len(spans) or not runs.is_blurred:
             return tuple(times.tolist())
-        # All looks together say how much it is, not in which of the steps it was.
-        most = runs.inside.length_ps - (self.others & runs.inside).length_ps
-        most = max(min(self.seen.length_ps, most), spans.length_ps)
-        scaled = times * (most / spans.length_ps)
+        # All samples together say how much it is, not in which of the steps it was.
+        others = runs.called.spans_of_other_kinds(self.sampled) & runs.inside
+        most = min(self.seen.length_ps, runs.inside.length_ps - others.length_ps)
+        scaled = times * (max(most, spans.length_ps) / spans.length_ps)
         lengths = runs.ends_ps - runs.starts_ps
         return tuple(np.minimum(scaled, lengths).astype(np.int64).tolist())
 
+    @property
+    def looks(self) -> int | None:
+        """Return how many samples found it; None where calls are exact."""
+        hz = self.runs.frames.hz
+        return None if hz is None else round(self.seen.length_ps * hz / PS_PER_S)
+
+    @property
+    def repeats(self) -> bool:
+        """Return whether it, or its lines, ran more than once."""
+        runs = len(self.seen) if self.only is not None else int(self.rows.sum())
+        return runs > 1
+
+    def change_without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
+        """Return the change that it goes with all that it calls.
+
+        The threads that run the program then do nothing while it runs.
+
+        Args:
+            effect_ms: What it takes in a mean step.
+            only: When it runs, if not all of that goes.
+        """
+        calls = self.calls if only is None else only
+        return Quiet(calls, self.runs.threads, effect_ms)
+
+    @cached_property
+    def alone(self) -> Spans:
+        """Return when it works itself while no op runs, if that is proven.
+
+        What it calls counts, but for functions that have parts of their own. Pauses
+        shorter than 1 ms prove nothing: whoever calls ops has them. Nor does silence in
+        which the thread may wait for ops that were not recorded: its clocks show that
+        it works, or most of the function is such silence.
+        """
+        runs = self.runs
+        in_silence = runs.types_in_silence
+        if not np.isin(in_silence, self.kinds).any():
+            return Spans.empty()
+        called = set(runs.frames.type[self.called_rows].tolist()) - set(self.kinds)
+        itself = self.seen - runs.spans_of_types(
+            [kind for kind in in_silence if kind in called]
+        )
+        quiet, silent = itself & runs.quiet, itself & runs.silence
+        works = runs.awake is not None and (
+            (silent & runs.awake).length_ps >= _NEARLY_ALL * silent.length_ps
+        )
+        least = quiet.length_ps if works else max(quiet.length_ps, sum(self.times_ps))
+        return quiet if 2 * silent.length_ps >= least else Spans.empty()
+
+    def percent_within(self, spans: Spans) -> float:
+        """Return for how much of its time, in percent, something else went on."""
+        return 100 * (spans & self.seen).length_ps / max(self.seen.length_ps, 1)
+
+    def percent_of_work(self, *works: KnownWork) -> float:
+        """Return for how much of its time functions of known work ran, in percent."""
+        kinds = self.runs.purposes.types_with_work(*works)
+        return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
+
+    @property
+    def ops_percent(self) -> float:
+        """Return in how much of its time ops run, as far as it calls them."""
+        running = self.runs.called.spans & self.calls
+        return 100 * running.length_ps / max(self.calls.length_ps, 1)
+
+    @property
+    def collects_percent(self) -> float:
+        """Return for how much of the steps garbage is collected within it."""
+        collections = self.runs.collecting & self.seen
+        return 100 * collections.length_ps / self.runs.total_ps
+
+    @property
+    def mostly_predicts(self) -> bool:
+        """Return whether calls of Keras's `predict` take half of its time."""
+        predicts = self.percent_of_work("predicts")
+        return self.runs.predicts_often and predicts >= MOSTLY_PERCENT
+
+    def calls_work(self, work: KnownWork) -> bool:
+        """Return whether it calls functions of a kind of work: a stack is a proof."""
+        kinds = self.runs.purposes.types_with_work(work)
+        return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
+
+    @property
+    def asks_the_model(self) -> bool:
+        """Return whether it runs the model and trains nothing: validation."""
+        trains = self.calls_work("trains")
+        return self.calls_work("runs_the_model") and not trains
+
+    @property
+    def is_in_the_model(self) -> bool:
+        """Return whether a part of the model calls it: its `forward`, say."""
+        kinds = self.runs.purposes.types_with_work("runs_the_model")
+        parts = np.isin(self.runs.frames.type, kinds)
+        return bool((self.runs.frames.rows_called_from(parts) & self.rows).any())
+
     @cached_property
     def is_the_step(self) -> bool:
-        """Whether the model runs while it does, by it or beside it."""
-        times, ran = self.times_ps, self.runs.ran
-        all_of_it = ran.are_of(Looks(self.seen, 0))
-        if 2 * times.count(0) > len(times):
+        """Return whether the model runs while it does: by it, or in parallel with it.
+
+        One of its passes is enough, unless most steps do without the function, as they
+        do without a validation.
+        """
+        all_of_it = self.runs.ran.run_within(SampledTime(self.seen, self.seen, 0))
+        if 2 * self.times_ps.count(0) > len(self.times_ps):
             return all_of_it
-        return ran.are_partly_of(self.looks) or all_of_it
+        return all_of_it or self.runs.ran.pass_runs_within(self.sampled)
+
+    @property
+    def calls_the_model(self) -> bool:
+        """Return whether it is the step and the model's ops are called from it."""
+        trains = self.calls_work("trains")
+        return trains or (
+            self.runs.called.run_within(self.sampled) and self.is_the_step
+        )
 
 
 @of_each_host
@@ -489,6 +422,7 @@ def function_runs(
     trace: TraceData,
     account: Account,
     function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
     host_states: HostStates,
     function_lines: FunctionLines | Unavailable,
     windows: Windows,
@@ -496,60 +430,43 @@ def function_runs(
     core_time: CoreTime | Unavailable,
 ) -> FunctionRuns | None:
     """Return the functions of the hosts without devices of which any were recorded."""
-    accounted = next((one for one in account.devices if one.device is None), None)
+    accounted = next((it for it in account.devices if it.device is None), None)
     if accounted is None:
         return None
-    measured = windows.measured
-    starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    judged = Spans.from_events(starts, ends - starts)
+    judged = windows.judged
     driving = host_states.classes.threads
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pooled = host_states.classes.host_compute
-    threads = np.flatnonzero(marked).tolist() or driving.tracks()
+    threads = np.flatnonzero(marked).tolist() or driving.driving_tracks()
     every = {*host_states.threads, *threads}
     own = every - (function_frames.of_framework - set(threads))
     if not own.intersection(np.unique(function_frames.track).tolist()):
         own = every
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    events = present(trace.table("events"))
+    rows = rows_of_threads(host_states, [*host_states.threads])
+    rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
+    start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
+    program = None
+    if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
+        places = places_of(present(trace.table("tracks")))
+        tracks = naming.function_tracks[:1]
+        program = next((core_time.threads.get(places[it]) for it in tracks), None)
     return FunctionRuns(
         host=trace.host,
         frames=function_frames,
+        purposes=function_purposes,
         tracks=tuple(own),
         inside=judged - accounted.between,
         working=(accounted.idle["host_compute"] & judged) - accounted.between,
-        starts_ps=starts,
-        ends_ps=ends,
+        starts_ps=ints(windows.measured, "start_ps"),
+        ends_ps=ints(windows.measured, "end_ps"),
         threads=tuple(threads),
         called=ran_ops(trace, host_states, threads, judged),
-        ran=ran_ops(trace, host_states, driving.tracks(), judged),
+        ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
         exchanging=accounted.idle["peer"],
-        collecting=_collections(trace, host_states),
-        awake=_awake(trace, naming, core_time),
+        collecting=Spans.from_events(start, dur),
+        awake=None if program is None else program.awake,
         lines=lines,
         pooled=Spans.empty() if isinstance(pooled, Unavailable) else pooled,
-    )
-
-
-def _awake(
-    trace: TraceData, named: Naming | Unavailable, clocks: CoreTime | Unavailable
-) -> Spans | None:
-    """Return when the program's own thread wanted a core, where its clocks tell."""
-    if (
-        isinstance(named, Unavailable)
-        or isinstance(clocks, Unavailable)
-        or not named.function_tracks
-    ):
-        return None
-    places = places_of(present(trace.table("tracks")))
-    own = clocks.threads.get(places[named.function_tracks[0]])
-    return None if own is None else own.awake
-
-
-def _collections(trace: TraceData, states: HostStates) -> Spans:
-    """Return when any thread that is asked what it does collected garbage."""
-    events = present(trace.table("events"))
-    rows = rows_of(states, [*states.threads])
-    rows = rows[states.classes.code[rows] == HostCode.GARBAGE]
-    return Spans.from_events(
-        ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.called_below import called_by
 from stepscope.derive.host.core_time import places_of
-from stepscope.derive.host.function_frames import FEW_LOOKS
+from stepscope.derive.host.function_frames import BEGINNINGS, FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
@@ -28,13 +25,12 @@ if TYPE_CHECKING:
     from stepscope.derive.host.core_time import CoreTime
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
+    from stepscope.derive.host.function_purposes import FunctionPurposes
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
 
 #: Functions of libraries that hand out one element, or one row.
-_ELEMENTS: Final = Pattern(
-    r"(?:^|\.)(?:__iter__|__next__|__getitem__|__setitem__|item)$"
-)
+_ELEMENTS: Final = ("hands_out_elements", "works_on_rows")
 
 
 class Way(Frozen, frozen=True, eq=True):
@@ -53,7 +49,7 @@ class Way(Frozen, frozen=True, eq=True):
     waiting: float | None
 
 
-class FunctionWays(Frozen, frozen=True, dict=True):
+class FunctionWays(Frozen, frozen=True):
     """The functions of a host, of which a rule asks one.
 
     Attributes:
@@ -67,6 +63,7 @@ class FunctionWays(Frozen, frozen=True, dict=True):
     """
 
     frames: FunctionFrames
+    purposes: FunctionPurposes
     lines: FunctionLines | None
     work: dict[int | None, Spans]
     places: list[tuple[str, int | None, int]]
@@ -74,12 +71,12 @@ class FunctionWays(Frozen, frozen=True, dict=True):
     waits: Spans | None
     ops: Spans
 
-    def of(
+    def way_of_function(
         self, part: Part, device: int | None, *, only: Spans | None = None
     ) -> Way | None:
         """Return how a function spends the time for which a device or a host waits.
 
-        None where it is no function, or no line, or was seen too seldom.
+        None where it is no function, or no line, or was sampled too rarely.
 
         Args:
             device: The device; None for a host without any.
@@ -90,38 +87,35 @@ class FunctionWays(Frozen, frozen=True, dict=True):
             for kind, name in frames.names.items()
             if (name.function, name.file, name.line) == part.key
         ]
-        mine = np.isin(frames.type, kinds)
-        ran = Spans.from_events(
-            frames.start_ps[mine], (frames.end_ps - frames.start_ps)[mine]
-        )
-        if part.lines is not None:
-            ran = ran & self._at_lines(kinds, *part.lines)
+        calls = np.isin(frames.type, kinds)
+        ran = frames.spans(calls)
+        if part.lines is not None and self.lines is not None:
+            first, last = part.lines
+            chosen = np.isin(self.lines.type, kinds)
+            chosen &= (self.lines.line >= first) & (self.lines.line <= last)
+            ran = ran & self.lines.spans_of_rows(chosen)
         ran = ran & self.work.get(device, Spans.empty())
         ran = ran if only is None else ran & only
         looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
         if not len(ran) or (frames.hz is not None and looks < FEW_LOOKS):
             return None
-        inside = mine | called_by(mine, frames.parent)
-        whole = self._own_ps(inside, ran)
-        taken = self._own_ps(inside & self._of_elements, ran)
-        others = self._own_ps(inside & self._of_libraries & ~self._of_elements, ran)
-        own = whole - taken - others
-        tracks = np.unique(frames.track[mine]).tolist()
-        percent = 100 / max(whole, 1)
-        waiting = self._waiting(ran, tracks, device)
-        return Way(own * percent, taken * percent, others * percent, waiting)
+        # For how long each frame ran while it called no other.
+        time = ran.within(frames.start_ps, frames.end_ps)
+        called, below = frames.parent >= 0, np.zeros(len(frames.type), np.int64)
+        np.add.at(below, frames.parent[called], time[called])
+        self_ps = np.maximum(time - below, 0) * (calls | frames.rows_called_from(calls))
+        whole = max(int(self_ps.sum()), 1)
+        libraries = [kind for kind, name in frames.names.items() if name.library]
+        of_libraries = np.isin(frames.type, libraries)
+        elements = np.isin(frames.type, self.purposes.types_with_work(*_ELEMENTS))
+        elements |= frames.rows_called_from(elements) & of_libraries
+        taken = 100 * int(self_ps[elements].sum()) / whole
+        others = 100 * int(self_ps[of_libraries & ~elements].sum()) / whole
+        tracks = np.unique(frames.track[calls]).tolist()
+        waiting = self._waiting_percent(ran, tracks, device)
+        return Way(100 - taken - others, taken, others, waiting)
 
-    def _at_lines(self, kinds: list[int], first: int, last: int) -> Spans:
-        """Return when functions of some types were at some of their lines."""
-        lines = self.lines
-        if lines is None:
-            return Spans.empty()
-        chosen = np.isin(lines.type, kinds)
-        chosen &= (lines.line >= first) & (lines.line <= last)
-        start = lines.start_ps[chosen]
-        return Spans.from_events(start, lines.end_ps[chosen] - start)
-
-    def _waiting(
+    def _waiting_percent(
         self, ran: Spans, tracks: list[int], device: int | None
     ) -> float | None:
         """Return in how much of a set some threads waited; None where nobody knows.
@@ -131,45 +125,19 @@ class FunctionWays(Frozen, frozen=True, dict=True):
         if self.clocks is None:
             return None
         places = [self.places[track] for track in tracks]
-        threads = [it for at in places if (it := self.clocks.threads.get(at))]
+        threads = [it for place in places if (it := self.clocks.threads.get(place))]
         known = ran & Spans.union_of(time.seen for time in threads)
         if device is None:
             asleep, known = self.waits, known - self.ops
         else:
             asleep = Spans.union_of(time.asleep for time in threads)
-            rest = [self.clocks.rest.get(at[:2]) for at in places]
-            asleep = asleep - Spans.union_of(it.awake for it in rest if it is not None)
+            other_threads = [self.clocks.rest.get(place[:2]) for place in places]
+            asleep = asleep - Spans.union_of(
+                it.awake for it in other_threads if it is not None
+            )
         if asleep is None or 2 * known.length_ps < ran.length_ps:
             return None
         return 100 * (known & asleep).length_ps / known.length_ps
-
-    def _own_ps(self, chosen: NDArray[np.bool_], within: Spans) -> int:
-        """Return for how long frames ran within a set while they called no other."""
-        frames = self.frames
-        rows = np.flatnonzero(chosen)
-        time = within.within(frames.start_ps, frames.end_ps)
-        below = np.zeros(len(frames.type), np.int64)
-        called = frames.parent >= 0
-        np.add.at(below, frames.parent[called], time[called])
-        return int(np.maximum(time - below, 0)[rows].sum())
-
-    @cached_property
-    def _of_libraries(self) -> NDArray[np.bool_]:
-        names = self.frames.names.items()
-        kinds = [kind for kind, name in names if name.library]
-        return np.isin(self.frames.type, kinds)
-
-    @cached_property
-    def _of_elements(self) -> NDArray[np.bool_]:
-        """Which frames hand out elements, or are called by one that does."""
-        names = self.frames.names.items()
-        kinds = [
-            kind
-            for kind, name in names
-            if name.library and _ELEMENTS.search(name.function)
-        ]
-        found = np.isin(self.frames.type, kinds)
-        return found | (called_by(found, self.frames.parent) & self._of_libraries)
 
 
 @of_each_host
@@ -177,6 +145,7 @@ def function_ways(
     *,
     account: Account,
     function_frames: FunctionFrames,
+    function_purposes: FunctionPurposes,
     function_lines: FunctionLines | Unavailable,
     core_time: CoreTime | Unavailable,
     host_waits: HostWaits | Unavailable,
@@ -193,6 +162,7 @@ def function_ways(
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
     return FunctionWays(
         frames=function_frames,
+        purposes=function_purposes,
         lines=lines,
         work={
             one.device: (one.idle["host_compute"] & windows.judged) - one.between
@@ -210,8 +180,6 @@ def function_ways(
 _ELSEWHERE: Final = 0.2
 #: It holds at least this part of what these steps take more than the others.
 _MOST: Final = 0.5
-#: What a program and its threads begin with holds all that they do.
-_BEGINNINGS: Final = ("<module>", "_bootstrap")
 
 
 class RareFunctions(Frozen, frozen=True):
@@ -238,28 +206,23 @@ class RareFunctions(Frozen, frozen=True):
         """
         if len(chosen) != len(self.starts_ps) or chosen.all() or not chosen.any():
             return None
-        best: tuple[int, int] | None = None
+        best_ps, best = 0, None
         lengths = np.maximum(self.ends_ps - self.starts_ps, 1)
         for kind, name in self.frames.names.items():
-            if name.library is not False or name.function.endswith(_BEGINNINGS):
+            if name.library is not False or name.function.endswith(BEGINNINGS):
                 continue
             spans = self.frames.spans(self.frames.type == kind)
             times = spans.within(self.starts_ps, self.ends_ps)
-            inside, other = times[chosen], times[~chosen]
-            if other.mean() > _ELSEWHERE * inside.mean():
-                continue
             # What fills every step is longer in a longer one.
-            part = times / lengths
-            if part[~chosen].mean() > _ELSEWHERE * part[chosen].mean():
-                continue
-            whole = int(inside.sum())
-            if whole >= _MOST * excess_ps and (best is None or whole > best[0]):
-                best = whole, kind
-        if best is None or not best[0]:
-            return None
-        name = self.frames.names[best[1]]
+            is_rare = all(
+                part[~chosen].mean() <= _ELSEWHERE * part[chosen].mean()
+                for part in (times, times / lengths)
+            )
+            whole = int(times[chosen].sum())
+            if is_rare and whole >= _MOST * excess_ps and whole > best_ps:
+                best_ps, best = whole, name
         total = int((self.ends_ps - self.starts_ps).sum())
-        return Part.of_function(name, 100 * best[0] / total)
+        return None if best is None else Part.of_function(best, 100 * best_ps / total)
 
 
 @of_each_host

@@ -1,6 +1,6 @@
 """Lines of a function that work while no op of a model runs.
 
-Work that stands in the training loop itself, or in a function that runs the model, has
+Work in the training loop itself, or in a function that runs the model, has
 no function of its own: the lines that looks found say where it is.
 
 Definition: docs/advice/host_work.md.
@@ -15,13 +15,10 @@ import numpy as np
 
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.frameworks import of_framework
-from stepscope.derive.host.called_below import called_by
-from stepscope.derive.host.own_lines import own_lines
 from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     looks: int
     most: int | None = None
 
-    def of(self, function: Part, share_percent: float) -> Part:
+    def part_of_function(self, function: Part, share_percent: float) -> Part:
         """Return the part of a function that these lines are."""
         return msgspec.structs.replace(
             function,
@@ -93,39 +90,38 @@ class LineRuns(Frozen, frozen=True):
     working: Spans
     unshared: Spans
 
-    def own(self, kinds: Sequence[int]) -> tuple[OwnLines, ...]:
+    def working_lines(self, kinds: Sequence[int]) -> tuple[OwnLines, ...]:
         """Return the lines of a function that do work of their own, in their order.
 
-        Nearly all looks at them find it: the host worked, its threads ran no op, and
+        Nearly all samples of them find it: the host worked, its threads ran no op, and
         were not within a framework, which does all that it does for its ops.
 
         Args:
             kinds: The function, as in `FunctionLines.type`.
         """
-        found: list[list[OwnLines]] = []
-        seen = own_lines(self.lines, kinds, tracks=self.tracks)
+        pieces: list[list[OwnLines]] = []
+        seen = self.lines.own_spans(kinds, tracks=self.tracks)
         for number, whole in seen.items():
             spans = whole & self.inside
-            at = _looks(spans, self.hz)
-            if not len(at):
+            times = _sample_times(spans, self.hz)
+            if not len(times):
                 continue
-            free = (self.working.holding(at) >= 0) & ~self._in_frameworks(at)
-            if free.sum() < _MOST * len(at):
+            free = (self.working.holding(times) >= 0) & ~self._in_frameworks(times)
+            if free.sum() < _MOST * len(times):
                 continue
-            alone = free & (self.unshared.holding(at) >= 0)
-            looked = int(spans.length_ps * alone.sum() / len(at))
-            if not found or number - found[-1][-1].last > _NEXT:
-                found.append([])
-            found[-1].append(
-                OwnLines(
-                    *(number, number, spans, spans & self.unshared, looked, len(at))
-                )
+            alone = free & (self.unshared.holding(times) >= 0)
+            looked = int(spans.length_ps * alone.sum() / len(times))
+            line = OwnLines(
+                *(number, number, spans, spans & self.unshared, looked, len(times))
             )
-        return tuple(_together(lines) for lines in found)
+            if not pieces or number - pieces[-1][-1].last > _NEXT:
+                pieces.append([])
+            pieces[-1].append(line)
+        return tuple(_merge_lines(lines) for lines in pieces)
 
     def _in_frameworks(self, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return at which times a framework's function is a thread's innermost one."""
-        frames, found = self.frames, np.zeros(len(times_ps), np.bool_)
+        frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
         for track in self.tracks if kinds else ():
             first, past = np.searchsorted(frames.track, (track, track + 1)).tolist()
@@ -136,12 +132,12 @@ class LineRuns(Frozen, frozen=True):
                 frames.parent,
                 rows=(first, past),
             )
-            found |= (inner >= 0) & np.isin(frames.type[inner], kinds)
-        return found
+            in_framework |= (inner >= 0) & np.isin(frames.type[inner], kinds)
+        return in_framework
 
 
-def _together(lines: Sequence[OwnLines]) -> OwnLines:
-    """Put neighbours together, but for what was seldom found at either end."""
+def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
+    """Put neighbours together, but for what was rarely found at either end."""
     most = max(lines, key=lambda line: line.looks)
     often = [at for at, line in enumerate(lines) if line.looks >= _OFTEN * most.looks]
     chosen = lines[often[0] : often[-1] + 1]
@@ -157,8 +153,8 @@ def _together(lines: Sequence[OwnLines]) -> OwnLines:
     )
 
 
-def _looks(spans: Spans, hz: float) -> NDArray[np.int64]:
-    """Return when looks found what they say, which lasts as long around each."""
+def _sample_times(spans: Spans, hz: float) -> NDArray[np.int64]:
+    """Return when samples found what they say, which lasts as long around each."""
     lengths = spans.end_ps - spans.start_ps
     counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
     number = np.arange(int(counts.sum())) - np.repeat(
@@ -179,35 +175,22 @@ _OWN_PART: Final = 0.6
 
 @of_each_device
 def enclosing_functions(
-    *,
-    account: Account,
-    function_frames: FunctionFrames,
-    function_lines: FunctionLines | Unavailable,
-    windows: Windows,
+    *, account: Account, function_frames: FunctionFrames, windows: Windows
 ) -> dict[int | None, Part]:
     """Return the deepest function around most of the work of each device.
 
     Devices of which no function holds most of it are left out. Without a device the
     work is the ops of the model too, and the parts by name say which is which.
     """
-    frames, judged = function_frames, windows.judged
-    lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
-    found: dict[int | None, Part] = {}
-    for one in account.devices:
-        if one.device is None:
-            continue
-        work = (one.idle["host_compute"] & judged) - one.between
-        launching = [track for track in one.walked_by if track >= 0]
-        part = around_most(frames, work, launching, total_ps=judged.length_ps)
-        if part is None and lines is not None:
-            part = _own_lines_around(
-                *(frames, lines, work, launching),
-                inside=judged - one.between,
-                total_ps=judged.length_ps,
-            )
-        if part is not None:
-            found[one.device] = part
-    return found
+    judged = windows.judged
+    parts: dict[int | None, Part] = {}
+    for device in account.devices:
+        work = (device.idle["host_compute"] & judged) - device.between
+        tracks = [track for track in device.walked_by if track >= 0]
+        part = around_most(function_frames, work, tracks, total_ps=judged.length_ps)
+        if device.device is not None and part is not None:
+            parts[device.device] = part
+    return parts
 
 
 def around_most(
@@ -220,82 +203,40 @@ def around_most(
     start, end, kind = (
         column[chosen] for column in (frames.start_ps, frames.end_ps, frames.type)
     )
-    covered = work.within(start, end)
     kinds, place = np.unique(kind, return_inverse=True)
-    at_most = np.zeros(len(kinds), np.int64)
-    np.add.at(at_most, place, covered)
+    # What several calls of one hold together may count twice.
+    at_most = np.bincount(place, weights=work.within(start, end))
+    least = _MOST_OF_WORK * work.length_ps
     best: tuple[int, int, int] | None = None
-    for at in np.flatnonzero(at_most >= _MOST_OF_WORK * work.length_ps).tolist():
-        mine = place == at
-        calls = Spans.from_events(start[mine], end[mine] - start[mine])
+    for number in np.flatnonzero(at_most >= least).tolist():
+        rows = place == number
+        calls = Spans.from_events(start[rows], end[rows] - start[rows])
         held = (work & calls).length_ps
-        if held < _MOST_OF_WORK * work.length_ps or held < _OWN_PART * calls.length_ps:
+        if held < least or held < _OWN_PART * calls.length_ps:
             continue
-        found = (calls.length_ps, held, int(kinds[at]))
-        if best is None or _is_deeper(frames, found, best):
-            best = found
+        function = (calls.length_ps, held, int(kinds[number]))
+        if best is None or _is_deeper(frames, function, best):
+            best = function
     if best is None:
         return None
-    name = frames.names[best[2]]
-    return Part.of_function(name, 100 * best[1] / total_ps)
-
-
-def _own_lines_around(
-    frames: FunctionFrames,
-    lines: FunctionLines,
-    work: Spans,
-    tracks: list[int],
-    *,
-    inside: Spans,
-    total_ps: int,
-) -> Part | None:
-    """Return the lines of one function of the program that do most of the work.
-
-    What works in the training loop itself is in no function around which there is
-    nothing else.
-    """
-    if frames.hz is None:
-        return None
-    runs = LineRuns(
-        lines=lines,
-        frames=frames,
-        hz=frames.hz,
-        tracks=tuple(tracks),
-        inside=inside,
-        working=work,
-        unshared=work,
-    )
-    found = {
-        (name, one.first): one
-        for kind, name in lines.names.items()
-        if name.library is False
-        for one in runs.own([kind])
-    }
-    if not found:
-        return None
-    (name, _), most = max(found.items(), key=lambda it: it[1].working.length_ps)
-    if 2 * most.working.length_ps < work.length_ps:
-        return None
-    share = 100 * most.working.length_ps / total_ps
-    return most.of(Part.of_function(name, 0.0), share)
+    return Part.of_function(frames.names[best[2]], 100 * best[1] / total_ps)
 
 
 def _is_deeper(
-    frames: FunctionFrames, found: tuple[int, int, int], best: tuple[int, int, int]
+    frames: FunctionFrames, other: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
     """Return whether a function is a closer answer than the best one so far.
 
-    The shorter is the deeper one. Looks find both wherever one of them is all that the
-    other does, and where a stack breaks off they miss the callers: of two functions,
-    one of which calls the other, the one that holds more of the work is the answer.
+    Each is the time of its calls, the work in it, and its type. The shorter is the
+    deeper one. Samples find both wherever one of them is all that the other does, and
+    where a stack breaks off they miss the callers: of two functions, one of which calls
+    the other, the one that holds more of the work is the answer.
     """
-    if _calls(frames, best[2], found[2]):
-        return found[0] <= best[0] or found[1] >= best[1]
-    if _calls(frames, found[2], best[2]):
-        return found[0] < best[0] and found[1] > best[1]
-    return found[0] < best[0]
-
-
-def _calls(frames: FunctionFrames, caller: int, called: int) -> bool:
-    below = called_by(frames.type == caller, frames.parent)
-    return bool((below & (frames.type == called)).any())
+    below_best, below_other = (
+        frames.rows_called_from(frames.type == kind) for kind in (best[2], other[2])
+    )
+    if (below_best & (frames.type == other[2])).any():
+        return other[0] <= best[0] or other[1] >= best[1]
+    if (below_other & (frames.type == best[2])).any():
+        return other[0] < best[0] and other[1] > best[1]
+    return other[0] < best[0]

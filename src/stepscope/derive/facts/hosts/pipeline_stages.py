@@ -13,9 +13,7 @@ from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
     from stepscope.derive.facts.hosts.batch_makers import PythonElements
     from stepscope.derive.input_pipeline.calls import PipelineCalls
@@ -115,44 +113,41 @@ def host_pipelines(
     all_stages = calls.stages.join(
         fed, left_on=["call", "stage"], right_on=["call", "consumer"], how="left"
     )
-    found = []
+    pipelines = []
     for pipeline, on_device in enumerate(graph.pipelines["device"]):
-        mine = numbered.filter(pl.col("pipeline") == pipeline)
-        total = int(mine["latency_ps"].sum())
+        pipeline_calls_made = numbered.filter(pl.col("pipeline") == pipeline)
+        total = int(pipeline_calls_made["latency_ps"].sum())
         if on_device or not total:
             continue
         rows = (
-            all_stages.join(mine.select("call"), on="call", how="semi")
+            all_stages.join(pipeline_calls_made.select("call"), on="call", how="semi")
             .group_by("stage")
             .agg(
                 pl.col("self_ps", "critical_ps", "executions").sum(),
                 pl.col("critical_ps").filter(~pl.col("waited")).sum().alias("ready_ps"),
             )
         )
-        stages = [
-            _stage(graph.stages.row(row["stage"], named=True), row, total, len(mine))
-            for row in rows.iter_rows(named=True)
-        ]
+        stages = []
+        for row in rows.iter_rows(named=True):
+            facts, waited = (
+                graph.stages.row(row["stage"], named=True),
+                row["critical_ps"],
+            )
+            ahead = facts["asynchronous"] and waited > 0
+            stage = Stage(
+                type=facts["type"],
+                name=facts["long_name"],
+                depth=facts["depth"],
+                percent=100 * waited / total,
+                runs_per_call=row["executions"] / len(pipeline_calls_made),
+                mean_self_ps=row["self_ps"] / max(row["executions"], 1),
+                transparent=facts["transparent"],
+                ready_percent=100 * row["ready_ps"] / waited if ahead else 0.0,
+            )
+            stages.append(stage)
         stages.sort(key=lambda one: (one.depth, one.name))
-        found.append((total, tuple(stages)))
-    return found
-
-
-def _stage(
-    facts: dict[str, object], row: dict[str, int], total: int, calls: int
-) -> Stage:
-    waited = row["critical_ps"]
-    ahead = bool(facts["asynchronous"]) and waited > 0
-    return Stage(
-        type=str(facts["type"]),
-        name=str(facts["long_name"]),
-        depth=int(str(facts["depth"])),
-        percent=100 * waited / total,
-        runs_per_call=row["executions"] / calls,
-        mean_self_ps=row["self_ps"] / max(row["executions"], 1),
-        transparent=bool(facts["transparent"]),
-        ready_percent=100 * row["ready_ps"] / waited if ahead else 0.0,
-    )
+        pipelines.append((total, tuple(stages)))
+    return pipelines
 
 
 #: Fewer batches have no pace.
@@ -186,10 +181,10 @@ def service_signals(
     *, slowest_stage: OfHosts[Service]
 ) -> tuple[Service, ...] | Unavailable:
     """Return the slowest stage of each host's longest pipeline, the busiest first."""
-    found = known_hosts(slowest_stage).values()
-    if not found:
+    services = known_hosts(slowest_stage).values()
+    if not services:
         return first_reason(slowest_stage) or _FEW_BATCHES
-    return tuple(sorted(found, key=lambda one: -one.busy_percent))
+    return tuple(sorted(services, key=lambda one: -one.busy_percent))
 
 
 def slowest_stage(
@@ -198,18 +193,18 @@ def slowest_stage(
     """Return the slowest stage of the longest pipeline of a host."""
     graph, calls = pipeline_graph, pipeline_calls
     on_host = graph.pipelines.with_row_index("pipeline").filter(~pl.col("device"))
-    mine = (
+    host_calls = (
         calls.calls.with_row_index("call")
         .cast({"call": pl.Int32})
         .join(on_host.select(pl.col("pipeline").cast(pl.Int32)), on="pipeline")
     )
     longest = (
-        mine.group_by("pipeline", maintain_order=True)
+        host_calls.group_by("pipeline", maintain_order=True)
         .agg(pl.col("latency_ps").sum())
         .sort("latency_ps", descending=True)
         .head(1)
     )
-    chosen = mine.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
+    chosen = host_calls.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
     if len(chosen) < _ENOUGH_BATCHES:
         return _FEW_BATCHES
     begin = chosen["start_ps"].to_numpy()
@@ -220,27 +215,23 @@ def slowest_stage(
         .agg(pl.col("self_ps").sum())
     )
     ran = np.unique(calls.execution[np.isin(calls.call, chosen["call"].to_numpy())])
-    stages = [
-        Service(
-            host=trace.host,
-            stage=str(graph.stages["long_name"][stage]),
-            batch_ps=time / len(chosen),
-            at_once=_most_at_once(graph, ran[graph.stage[ran] == stage]),
-            period_ps=period,
-            batches=len(chosen),
+    services = []
+    for stage, time in own.iter_rows():
+        if graph.stages["transparent"][stage] or period <= 0:
+            continue
+        # How many of its executions overlapped at most.
+        executions = ran[graph.stage[ran] == stage]
+        start, dur = graph.start_ps[executions], graph.dur_ps[executions]
+        begun = np.sort(start)
+        ended = np.searchsorted(np.sort(start + dur), begun, side="right")
+        at_once = max(int((np.arange(1, len(begun) + 1) - ended).max()), 1)
+        name = str(graph.stages["long_name"][stage])
+        services.append(
+            Service(
+                *(trace.host, name, time / len(chosen), at_once, period, len(chosen))
+            )
         )
-        for stage, time in own.iter_rows()
-        if not graph.stages["transparent"][stage] and period > 0
-    ]
-    return max(stages, key=lambda one: one.busy_percent, default=_FEW_BATCHES)
-
-
-def _most_at_once(graph: PipelineGraph, ran: NDArray[np.int64]) -> int:
-    """Return how many of some executions overlapped at most."""
-    begin = np.sort(graph.start_ps[ran])
-    end = np.sort(graph.start_ps[ran] + graph.dur_ps[ran])
-    ended = np.searchsorted(end, begin, side="right")
-    return max(int((np.arange(1, len(begin) + 1) - ended).max()), 1)
+    return max(services, key=lambda it: it.busy_percent, default=_FEW_BATCHES)
 
 
 _FEW_BATCHES: Final = Unavailable(
@@ -284,30 +275,37 @@ def missing_practices(
         share[one.type] += one.percent
     reading = sum(share[it] for it in types & _READERS)
     mapping = share.get("Map", 0.0)
+    first = min((it.depth for it in stages if it.type == "Prefetch"), default=None)
+    late = sum(it.percent for it in stages if first is None or it.depth < first)
+    calls_mostly = any(
+        stage.type in {"Map", "ParallelMap"}
+        and stage.runs_per_call >= _CALLS_OFTEN
+        and stage.mean_self_ps < _BRIEF_PS
+        and stage.percent >= _MUCH
+        for stage in stages
+    )
     tests = (
-        ("prefetch", _not_ahead(stages)),
+        # A part of each batch is made only when it is asked for.
+        ("prefetch", late >= _LATE),
         ("parallel_read", reading >= _MUCH and not types & _PARALLEL_READERS),
         ("parallel_map", mapping >= _MUCH),
-        ("vectorise", _calls_mostly(stages)),
+        # A map is called often for each batch, for little work each time.
+        ("vectorise", calls_mostly),
         ("native_code", _is_python(share, python)),
     )
     lacking = tuple(name for name, holds in tests if holds)
-    if not lacking and _were_ready(stages):
+    prefetched = share.get("Prefetch", 0.0)
+    ready = sum(
+        it.percent * it.ready_percent / 100 for it in stages if it.type == "Prefetch"
+    )
+    if not lacking and prefetched >= _MUCH and ready >= prefetched / 2:
+        # A batch mostly waits for the handing over of what lay ready.
         return ("ready",)
     made = reading + mapping + share.get("ParallelMap", 0.0)
     cached = ("cache",) if made >= _MUCH and "Cache" not in types else ()
     if lacking:
         return (*lacking, *cached)
-    waiting = share.get("Prefetch", 0.0) >= _MUCH
-    return ("upstream" if waiting else "cheaper", *cached)
-
-
-def _were_ready(stages: Sequence[Stage]) -> bool:
-    """Return whether a batch mostly waits for the handing over of what lay ready."""
-    ahead = [one for one in stages if one.type == "Prefetch"]
-    waited = sum(one.percent for one in ahead)
-    ready = sum(one.percent * one.ready_percent / 100 for one in ahead)
-    return waited >= _MUCH and ready >= waited / 2
+    return ("upstream" if prefetched >= _MUCH else "cheaper", *cached)
 
 
 def _is_python(share: Mapping[str, float], python: PythonElements | None) -> bool:
@@ -320,21 +318,3 @@ def _is_python(share: Mapping[str, float], python: PythonElements | None) -> boo
         return False
     stages = sum(share.get(it, 0.0) for it in _PYTHON_STAGES)
     return max(inside, stages) >= _PYTHON_MUCH
-
-
-def _not_ahead(stages: Sequence[Stage]) -> bool:
-    """Return whether a part of each batch is made only when it is asked for."""
-    ahead = [one.depth for one in stages if one.type == "Prefetch"]
-    late = sum(one.percent for one in stages if not ahead or one.depth < min(ahead))
-    return late >= _LATE
-
-
-def _calls_mostly(stages: Sequence[Stage]) -> bool:
-    """Return whether a map is called often per batch, for little work each time."""
-    return any(
-        one.type in {"Map", "ParallelMap"}
-        and one.runs_per_call >= _CALLS_OFTEN
-        and one.mean_self_ps < _BRIEF_PS
-        and one.percent >= _MUCH
-        for one in stages
-    )

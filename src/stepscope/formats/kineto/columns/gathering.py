@@ -51,7 +51,7 @@ from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.vocabulary import forwarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,7 +64,15 @@ _EXAMPLE_LENGTH: Final = 120
 _MEMORY: Final = "[memory]"
 
 
-_BESIDE: Final = (EventClass.SYNC, EventClass.COUNTERS)
+#: Columns of arguments, the classes of their events, and how both are made.
+_ARGUMENT_GROUPS: Final[
+    tuple[tuple[str, tuple[EventClass, ...], Any, Callable[[Any], pl.DataFrame]], ...]
+] = (
+    ("activity", ON_DEVICE, DeviceArgs, device_frame),
+    ("others", (EventClass.SYNC, EventClass.COUNTERS), DeviceArgs, device_frame),
+    ("calls", (EventClass.API,), ApiArgs, call_frame),
+    ("memory", (EventClass.MEMORY,), MemoryArgs, memory_frame),
+)
 
 
 @contextmanager
@@ -124,15 +132,36 @@ class _Gathering:
 
     def add(self, batch: Batch) -> None:
         """Append the events of a batch."""
-        self._note_damage(batch)
+        self._lenient += batch.lenient
+        if batch.cut_at is not None:
+            self._cut_at = batch.cut_at
+        for beginning in batch.too_large:
+            self._count(f"of more than {LARGEST_EVENT:,} bytes", beginning)
+        for place, beginning in batch.refused:
+            if self._bad_place is None:
+                self._bad_place = place
+            self._count("not readable as an event", beginning)
         self._decimals |= batch.decimals
         events = batch.events
         kind = self._classes(events)
         rows = np.flatnonzero(kind <= EventClass.OTHER)
-        self._add_names(events, np.flatnonzero(kind == EventClass.NAME))
+        for row in np.flatnonzero(kind == EventClass.NAME).tolist():
+            event = events[row]
+            if event.name == "thread_name":
+                (arguments,) = read_all([event.args], NameArgs)
+                if arguments.name:
+                    thread = self._processes[event.pid], self._threads[event.tid]
+                    self._thread_names[thread] = arguments.name.strip()
         self._add_links(batch, np.flatnonzero(kind == EventClass.LINK))
         start = batch.start_ns[rows]
-        dur = self._durations(events, rows, kind)
+        ranges = np.ones(len(rows), np.bool_)
+        ranges[kind[rows] == EventClass.MEMORY] = False
+        ranges[kind[rows] == EventClass.INSTANT] = False
+        for at in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
+            ranges[at] = events[rows[at]].ph == "X"
+        dur = np.zeros(len(rows), np.int64)
+        given = [events[row].dur for row in rows[ranges].tolist()]
+        dur[ranges] = Microseconds.of(given).nanoseconds()
         good = (start != IMPOSSIBLE) & (dur >= 0)
         if not good.all():
             self._refuse(events, rows[~good], start[~good], dur[~good])
@@ -149,7 +178,14 @@ class _Gathering:
             place=packed,
             json=[self._packed[number].values for number in name[packed].tolist()],
         )
-        names, number = self._shown_names()
+        # Names without what is packed into them.
+        shown: Interned[str | None] = Interned()
+        number = shown.numbers(
+            [
+                self._packed[at].name if at in self._packed else it
+                for at, it in enumerate(self._names)
+            ]
+        )
         return FileColumns(
             events=EventColumns(
                 ordinal=_joined(columns, "ordinal", np.int64),
@@ -180,7 +216,7 @@ class _Gathering:
             ),
             shortening=cut,
             values=values,
-            names=[None if it is None else cut.text(it) for it in names],
+            names=[None if it is None else cut.text(it) for it in shown],
             processes=[
                 cut.text(it) if isinstance(it, str) else it for it in self._processes
             ],
@@ -204,20 +240,6 @@ class _Gathering:
             total=self._total,
         )
 
-    def _shown_names(self) -> tuple[list[str | None], NDArray[np.int32]]:
-        """Return the names without what is packed into them, and each one's number."""
-        recorded = list(self._names)
-        if not self._packed:
-            return recorded, np.arange(len(recorded), dtype=np.int32)
-        shown: Interned[str | None] = Interned()
-        number = shown.numbers(
-            [
-                self._packed[at].name if at in self._packed else it
-                for at, it in enumerate(recorded)
-            ]
-        )
-        return list(shown), number
-
     def _device_columns(
         self, name: str, schema: dict[str, pl.DataType]
     ) -> DeviceColumns:
@@ -225,17 +247,6 @@ class _Gathering:
             place=_joined(self._columns, name, np.int64),
             frame=_stacked(self._frames, name, schema),
         )
-
-    def _note_damage(self, batch: Batch) -> None:
-        self._lenient += batch.lenient
-        if batch.cut_at is not None:
-            self._cut_at = batch.cut_at
-        for beginning in batch.too_large:
-            self._count(f"of more than {LARGEST_EVENT:,} bytes", beginning)
-        for place, beginning in batch.refused:
-            if self._bad_place is None:
-                self._bad_place = place
-            self._count("not readable as an event", beginning)
 
     def _classes(self, events: Sequence[AnyEvent]) -> NDArray[np.uint8]:
         """Return what each event is; decided once per distinct phase and category."""
@@ -267,22 +278,6 @@ class _Gathering:
                 kind[row] = EventClass.RECORDING
         return kind
 
-    def _durations(
-        self,
-        events: Sequence[AnyEvent],
-        rows: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-    ) -> NDArray[np.int64]:
-        ranges = np.ones(len(rows), np.bool_)
-        ranges[kind[rows] == EventClass.MEMORY] = False
-        ranges[kind[rows] == EventClass.INSTANT] = False
-        for at in np.flatnonzero(kind[rows] == EventClass.RECORDING).tolist():
-            ranges[at] = events[rows[at]].ph == "X"
-        found = np.zeros(len(rows), np.int64)
-        given = [events[row].dur for row in rows[ranges].tolist()]
-        found[ranges] = Microseconds.of(given).nanoseconds()
-        return found
-
     def _refuse(
         self,
         events: Sequence[AnyEvent],
@@ -300,8 +295,8 @@ class _Gathering:
             else:
                 reason = "with a negative duration"
             known = len(self._examples.get(reason, ()))
-            example = _example(events[row]) if known < _EXAMPLES else ""
-            self._count(reason, example)
+            text = b"" if known >= _EXAMPLES else msgspec.json.encode(events[row])
+            self._count(reason, text.decode("utf-8", "replace")[:_EXAMPLE_LENGTH])
 
     def _count(self, reason: str, example: str) -> None:
         self._refused[reason] += 1
@@ -328,7 +323,20 @@ class _Gathering:
         self._append("thread", self._threads.numbers([it.tid for it in chosen]))
         self._append("start_ns", start)
         self._append("dur_ns", dur)
-        self._add_arguments(chosen, kind)
+        for group, classes, layout, frame_of in _ARGUMENT_GROUPS:
+            chosen_rows = np.flatnonzero(np.isin(kind, classes))
+            if len(chosen_rows):
+                self._append(group, chosen_rows + self._kept)
+                given = [chosen[it].args for it in chosen_rows.tolist()]
+                frame = frame_of(read_all(given, layout))
+                self._frames.setdefault(group, []).append(frame)
+        ops = np.flatnonzero(kind == EventClass.OP)
+        if len(ops):
+            self._append("ops", ops + self._kept)
+            arguments = read_all([chosen[it].args for it in ops.tolist()], OpArgs)
+            external, shape = op_arrays(arguments, self._shapes)
+            self._append("op_external", external)
+            self._append("op_shape", shape)
         self._kept += len(chosen)
 
     def _without_annotations(
@@ -349,46 +357,6 @@ class _Gathering:
         annotation[list(self._annotations)] = True
         renamed = (kind == EventClass.OP) & annotation[name]
         return np.where(renamed, np.uint8(EventClass.ANNOTATION), kind)
-
-    def _add_arguments(
-        self, chosen: Sequence[AnyEvent], kind: NDArray[np.uint8]
-    ) -> None:
-        """Decode the arguments that tables need, class by class."""
-        for name, classes in (("activity", ON_DEVICE), ("others", _BESIDE)):
-            rows = np.flatnonzero(np.isin(kind, classes))
-            if len(rows):
-                self._append(name, rows + self._kept)
-                arguments = read_all(
-                    [chosen[it].args for it in rows.tolist()], DeviceArgs
-                )
-                self._frames.setdefault(name, []).append(device_frame(arguments))
-        rows = np.flatnonzero(kind == EventClass.API)
-        if len(rows):
-            self._append("calls", rows + self._kept)
-            calls = read_all([chosen[it].args for it in rows.tolist()], ApiArgs)
-            self._frames.setdefault("calls", []).append(call_frame(calls))
-        rows = np.flatnonzero(kind == EventClass.MEMORY)
-        if len(rows):
-            self._append("memory", rows + self._kept)
-            memory = read_all([chosen[it].args for it in rows.tolist()], MemoryArgs)
-            self._frames.setdefault("memory", []).append(memory_frame(memory))
-        rows = np.flatnonzero(kind == EventClass.OP)
-        if len(rows):
-            self._append("ops", rows + self._kept)
-            ops = read_all([chosen[it].args for it in rows.tolist()], OpArgs)
-            external, shape = op_arrays(ops, self._shapes)
-            self._append("op_external", external)
-            self._append("op_shape", shape)
-
-    def _add_names(self, events: Sequence[AnyEvent], rows: NDArray[np.int64]) -> None:
-        for row in rows.tolist():
-            event = events[row]
-            if event.name != "thread_name":
-                continue
-            (arguments,) = read_all([event.args], NameArgs)
-            if arguments.name:
-                place = self._processes[event.pid], self._threads[event.tid]
-                self._thread_names[place] = arguments.name.strip()
 
     def _add_links(self, batch: Batch, rows: NDArray[np.int64]) -> None:
         if not len(rows):
@@ -422,8 +390,3 @@ def _stacked(
 ) -> pl.DataFrame:
     parts = frames.pop(name, None)
     return pl.concat(parts) if parts else pl.DataFrame(schema=schema)
-
-
-def _example(event: AnyEvent) -> str:
-    text = msgspec.json.encode(event).decode("utf-8", "replace")
-    return text[:_EXAMPLE_LENGTH]

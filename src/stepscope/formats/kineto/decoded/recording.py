@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.formats.assemble import Track
     from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
     from stepscope.formats.kineto.decoded.timeline import EventTypes, Timeline
-    from stepscope.formats.kineto.decoded.tracks import Placement, Track
+    from stepscope.formats.kineto.decoded.tracks import Placement
     from stepscope.formats.kineto.json.document import Document
 
 _CONCERNED: Final = (EventClass.OP, EventClass.API, EventClass.MEMORY)
@@ -94,7 +95,15 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     calls, activities = columns.calls, columns.activity
     by_id, called_again = _by_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
-    call = _call_of(activities.frame, calls.frame)
+    # By activity the last call with its correlation id, -1 for none.
+    present = np.flatnonzero(held(calls.frame["correlation"]))
+    call = np.full(activities.frame.height, -1, np.int64)
+    asked = np.flatnonzero(held(activities.frame["correlation"]))
+    at = last_with_id(
+        filled(calls.frame["correlation"], 0)[present],
+        filled(activities.frame["correlation"], 0)[asked],
+    )
+    call[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
     launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
     own, ran_again = _by_id(ops, activities.frame)
     return OpLinks(
@@ -119,27 +128,13 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
         used = np.unique(columns.events.name[columns.ops.place])
         name[used] = handles.numbers([names[number] for number in used.tolist()])
         for number, written in enumerate(columns.shapes):
-            text = _shape_text(*written)
+            # Sizes per operand, of a list of tensors a list of such lists; and types.
+            sizes, types = (json_value(it) for it in written)
+            lists = isinstance(sizes, list) and isinstance(types, list)
+            text = operands_text(sizes, types) if lists else None
             if text is not None:
                 shape[number] = handles[columns.shortening.text(text)]
     return OpTexts(strings=tuple(handles), name=name, shape=shape)
-
-
-def _shape_text(dims: bytes, types: bytes) -> str | None:
-    """`c10::Half[128,64], float[64]` for the operands that have dimensions.
-
-    Args:
-        dims: JSON of `Input Dims`: a list of sizes per operand; of a list of tensors
-            a list of such lists.
-        types: JSON of `Input type`: a text per operand.
-
-    Returns:
-        None where no operand has both.
-    """
-    sizes, names = json_value(dims), json_value(types)
-    if not isinstance(sizes, list) or not isinstance(names, list):
-        return None
-    return operands_text(sizes, names)
 
 
 def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]:
@@ -153,19 +148,6 @@ def _by_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[NDArray[np.int32], int]
     at = last_with_id(ops.external[known], wanted[asked])
     found[asked] = np.where(at >= 0, np.append(known, -1)[at], -1)
     return found, int(np.count_nonzero(same & (wanted >= 0)))
-
-
-def _call_of(activities: pl.DataFrame, calls: pl.DataFrame) -> NDArray[np.int64]:
-    """Return by activity the last call with its correlation id, -1 for none."""
-    present = np.flatnonzero(held(calls["correlation"]))
-    found = np.full(activities.height, -1, np.int64)
-    asked = np.flatnonzero(held(activities["correlation"]))
-    at = last_with_id(
-        filled(calls["correlation"], 0)[present],
-        filled(activities["correlation"], 0)[asked],
-    )
-    found[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
-    return found
 
 
 def _around(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
@@ -250,8 +232,18 @@ class Recording:
             value = json_value(given)
             items = value if isinstance(value, list) else []
             listed = [msgspec.Raw(encoded(it)) for it in items]
-        found = [_possible(read_one(it, DeviceProperties)) for it in listed]
-        return [it for it in found if it.id is not None]
+        found = []
+        for item in listed:
+            said = read_one(item, DeviceProperties)
+            impossible = {
+                name: None
+                for name, end in _ENDS.items()
+                if not 0 <= (getattr(said, name) or 0) < end
+            }
+            said = msgspec.structs.replace(said, **impossible)
+            if said.id is not None:
+                found.append(said)
+        return found
 
     @cached_property
     def distributed(self) -> DistributedInfo:
@@ -283,13 +275,3 @@ class Recording:
     def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
         """Return rows of the events whose types are chosen, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])
-
-
-def _possible(said: DeviceProperties) -> DeviceProperties:
-    """Return the properties without numbers that no device has."""
-    impossible = {
-        name: None
-        for name, end in _ENDS.items()
-        if not 0 <= (getattr(said, name) or 0) < end
-    }
-    return msgspec.structs.replace(said, **impossible)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
-from stepscope.formats.assemble import hull_of, is_far_off, row_order
+from stepscope.formats.assemble import PlacedEvents, hull_of, is_far_off, row_order
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
@@ -70,41 +69,22 @@ def number_types(columns: FileColumns) -> EventTypes:
     )
 
 
-class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
+class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:
-        track, type, start_ps, dur_ps: Columns of `events`.
         kind: uint8; `EventClass` of each row.
         place: int64; row → place in `EventColumns`.
         row: int32; place → row, -1 where the event was refused.
-        event_begin, event_end: By track, its rows.
         base_ns: Time 0, as the file counts.
         far: Places of events refused because they lie weeks away from the others.
     """
 
-    track: NDArray[np.int32]
-    type: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
     kind: NDArray[np.uint8]
     place: NDArray[np.int64]
     row: NDArray[np.int32]
-    event_begin: NDArray[np.int64]
-    event_end: NDArray[np.int64]
     base_ns: int
     far: NDArray[np.int64]
-
-    def frame(self) -> pl.DataFrame:
-        """Return the table `events`."""
-        return pl.DataFrame(
-            {
-                "track": self.track,
-                "type": self.type,
-                "start_ps": self.start_ps,
-                "dur_ps": self.dur_ps,
-            }
-        )
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """First start and last end of the events of some tracks; None without any."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
+from stepscope.formats.assemble import Track
 from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.nullable import absent, filled
-from stepscope.trace.tables import TRACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,18 +34,6 @@ _NUMBER: Final = Pattern(r"(-?\d{1,19})\s*\Z")
 
 #: Order of the tracks; within a section by device, then by stream.
 _SECTIONS: Final = ("host", "device", "overhead", "recorder", "other")
-
-
-class Track(Frozen, frozen=True, eq=True):
-    """One track; fields as the columns of `tracks`."""
-
-    plane: str
-    name: str
-    kind: str
-    derived: str | None
-    device: int | None
-    process: int | None
-    id: int
 
 
 class Placement(Frozen, frozen=True, kw_only=True, eq=True):
@@ -75,19 +62,6 @@ def place_events(columns: FileColumns) -> Placement:
     return placing.result()
 
 
-def tracks_frame(
-    tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> pl.DataFrame:
-    """Return the declared frame; `begin` and `end` are rows of events, by track."""
-    columns = {
-        field: [getattr(track, field) for track in tracks]
-        for field in Track.__struct_fields__
-    }
-    return pl.DataFrame(
-        {**columns, "event_begin": begin, "event_end": end}, schema=TRACKS.dtypes()
-    )
-
-
 class _Placing:
     """Tracks found so far, with what orders them."""
 
@@ -99,7 +73,15 @@ class _Placing:
         self._track = np.full(len(self._events.kind), -1, np.int32)
         self._numbers: dict[tuple[object, ...], int] = {}
         self._found: list[tuple[tuple[int, ...], Track]] = []
-        self._main = self._main_process()
+        # The process with most events on threads.
+        kind = self._events.kind
+        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
+        counts = np.bincount(
+            self._events.process[rows], minlength=len(self._columns.processes)
+        )
+        most: list[int] = np.argsort(-counts, kind="stable").tolist()
+        known = (self._pids[number] for number in most if counts[number])
+        self._main = next((pid for pid in known if pid), None)
         self._shown = {
             (self._pids[process], self._tids[thread]): name
             for (process, thread), name in columns.thread_names.items()
@@ -125,8 +107,6 @@ class _Placing:
                     plane=_HOST if own else f"{_HOST} [{pid}]",
                     name=name or words or f"thread {tid}",
                     kind="thread",
-                    derived=None,
-                    device=None,
                     process=pid,
                     id=-1 if tid is None else tid,
                 ),
@@ -137,8 +117,17 @@ class _Placing:
         place = what.place
         if not len(place):
             return
-        device = self._or_process(what.frame["device"], place)
-        stream = self._or_thread(what.frame["stream"], place)
+        # In older files the process number is the device, and the thread the stream.
+        device: NDArray[np.int64] = filled(what.frame["device"], -1)
+        missing = absent(what.frame["device"])
+        if missing.any():
+            pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
+            device = np.where(missing, pids[self._events.process[place]], device)
+        stream: NDArray[np.int64] = filled(what.frame["stream"], -1)
+        missing = absent(what.frame["stream"])
+        if missing.any():
+            tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
+            stream = np.where(missing, tids[self._events.thread[place]], stream)
         usable = np.flatnonzero((device >= 0) & (device < _MOST_DEVICES))
         kind = self._events.kind[place]
         streams, stream_number = np.unique(stream[usable], return_inverse=True)
@@ -150,9 +139,46 @@ class _Placing:
             rows, of_kind = place[chosen], kind[chosen]
             apart = of_kind == EventClass.SYNC
             counters = of_kind == EventClass.COUNTERS
-            self._stream(rows[~apart & ~counters], of_device, of_stream)
-            self._sync(rows[apart], of_device, of_stream)
-            self._counters(rows[counters], of_device)
+            plane = _device_plane(of_device)
+            name = self._stream_name(of_device, of_stream)
+            self._put(
+                rows[~apart & ~counters],
+                (EventClass.KERNEL, of_device, of_stream),
+                (_SECTIONS.index("device"), of_device, 0, of_stream, 0),
+                Track(
+                    plane=plane,
+                    name=name,
+                    kind="stream",
+                    device=of_device,
+                    id=of_stream,
+                ),
+            )
+            whole = of_stream in NO_STREAM
+            waits = "synchronisation"
+            self._put(
+                rows[apart],
+                (EventClass.SYNC, of_device, -1 if whole else of_stream),
+                (_SECTIONS.index("device"), of_device, 1, -1 if whole else of_stream),
+                Track(
+                    plane=plane,
+                    name=waits if whole else f"{name}: {waits}",
+                    kind="asynchronous",
+                    device=of_device,
+                    id=-1 if whole else of_stream,
+                ),
+            )
+            self._put(
+                rows[counters],
+                (EventClass.COUNTERS, of_device),
+                (_SECTIONS.index("device"), of_device, 2),
+                Track(
+                    plane=plane,
+                    name="counters of kernels",
+                    kind="counters",
+                    device=of_device,
+                    id=0,
+                ),
+            )
 
     def annotations(self) -> None:
         """Spans of annotations on streams, which repeat time."""
@@ -173,7 +199,6 @@ class _Placing:
                     kind="derived",
                     derived="other",
                     device=device,
-                    process=None,
                     id=stream,
                 ),
             )
@@ -189,7 +214,7 @@ class _Placing:
                 np.flatnonzero(kind == what),
                 (what,),
                 (_SECTIONS.index(section),),
-                _plain_track(plane, named, track_kind, process=None, number=0),
+                Track(plane=plane, name=named, kind=track_kind, id=0),
             )
         rows = np.flatnonzero(kind == EventClass.OTHER)
         for process, thread, at in self._pairs(rows):
@@ -199,12 +224,12 @@ class _Placing:
                 rows[at],
                 (EventClass.OTHER, process, thread),
                 (_SECTIONS.index("other"), process, thread),
-                _plain_track(
-                    f"process {self._columns.processes[process]}",
-                    name or f"thread {self._columns.threads[thread]}",
-                    "asynchronous",
+                Track(
+                    plane=f"process {self._columns.processes[process]}",
+                    name=name or f"thread {self._columns.threads[thread]}",
+                    kind="asynchronous",
                     process=self._pids[process],
-                    number=-1 if tid is None else tid,
+                    id=-1 if tid is None else tid,
                 ),
             )
 
@@ -219,70 +244,8 @@ class _Placing:
             main_process=self._main,
         )
 
-    def _stream(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
-        self._put(
-            rows,
-            (EventClass.KERNEL, device, stream),
-            (_SECTIONS.index("device"), device, 0, stream, 0),
-            Track(
-                plane=_device_plane(device),
-                name=self._stream_name(device, stream),
-                kind="stream",
-                derived=None,
-                device=device,
-                process=None,
-                id=stream,
-            ),
-        )
-
-    def _sync(self, rows: NDArray[np.int64], device: int, stream: int) -> None:
-        whole = stream in NO_STREAM
-        self._put(
-            rows,
-            (EventClass.SYNC, device, -1 if whole else stream),
-            (_SECTIONS.index("device"), device, 1, -1 if whole else stream),
-            Track(
-                plane=_device_plane(device),
-                name="synchronisation"
-                if whole
-                else f"{self._stream_name(device, stream)}: synchronisation",
-                kind="asynchronous",
-                derived=None,
-                device=device,
-                process=None,
-                id=-1 if whole else stream,
-            ),
-        )
-
-    def _counters(self, rows: NDArray[np.int64], device: int) -> None:
-        self._put(
-            rows,
-            (EventClass.COUNTERS, device),
-            (_SECTIONS.index("device"), device, 2),
-            Track(
-                plane=_device_plane(device),
-                name="counters of kernels",
-                kind="counters",
-                derived=None,
-                device=device,
-                process=None,
-                id=0,
-            ),
-        )
-
     def _stream_name(self, device: int, stream: int) -> str:
         return self._shown.get((device, stream), f"stream {stream}")
-
-    def _main_process(self) -> int | None:
-        """Return the process with most events on threads."""
-        kind = self._events.kind
-        rows = np.flatnonzero(np.isin(kind, ON_THREAD))
-        counts = np.bincount(
-            self._events.process[rows], minlength=len(self._columns.processes)
-        )
-        most: list[int] = np.argsort(-counts, kind="stable").tolist()
-        known = (self._pids[number] for number in most if counts[number])
-        return next((pid for pid in known if pid), None)
 
     def _pairs(
         self, rows: NDArray[np.int64]
@@ -293,27 +256,6 @@ class _Placing:
         pair += self._events.thread[rows]
         for number, at in _groups(pair):
             yield number // width, number % width, at
-
-    def _or_process(
-        self, device: pl.Series, place: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the device: in older files the process number is its ordinal."""
-        found: NDArray[np.int64] = filled(device, -1)
-        missing = absent(device)
-        if not missing.any():
-            return found
-        pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
-        return np.where(missing, pids[self._events.process[place]], found)
-
-    def _or_thread(
-        self, stream: pl.Series, place: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = filled(stream, -1)
-        missing = absent(stream)
-        if not missing.any():
-            return found
-        tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
-        return np.where(missing, tids[self._events.thread[place]], found)
 
     def _put(
         self,
@@ -341,20 +283,6 @@ def _groups(
     ends = np.append(begins[1:], len(ordered))
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=False):
         yield int(ordered[begin]), order[begin:end]
-
-
-def _plain_track(
-    plane: str, name: str, kind: str, *, process: int | None, number: int
-) -> Track:
-    return Track(
-        plane=plane,
-        name=name,
-        kind=kind,
-        derived=None,
-        device=None,
-        process=process,
-        id=number,
-    )
 
 
 def _device_plane(device: int) -> str:

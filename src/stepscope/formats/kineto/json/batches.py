@@ -111,12 +111,12 @@ def batches(document: Document, *, arguments_only: bool = False) -> Iterator[Bat
         at = _skip_separators(view, at, document.end)
         if at >= document.end or view[at] == _CLOSING:
             return
-        stop, following = _boundary(view, at + size, document.end)
+        stop, following = _next_boundary(view, at + size, document.end)
         if stop is None:
             if size:
                 size //= _SHRINK
                 continue
-            large, at = _large(view, at, document.end, patience)
+            large, at = _skip_large_event(view, at, document.end, patience)
             yield large
             size = _STRETCH
             continue
@@ -150,27 +150,22 @@ class _Reading:
         """Return the events of a list, unless the decoder refuses it."""
         try:
             if not self._exact:
-                batch = self._plainly(stretch)
-                if batch is not None:
-                    return batch
+                plain = self._decode_events(stretch)
+                start = Microseconds.of([event.ts for event in plain])
+                if not start.rounded:
+                    return Batch(
+                        events=plain,
+                        start_ns=start.nanoseconds(),
+                        decimals=not start.whole,
+                    )
             events = _STRICT_EXACT.decode(stretch)
         except LENIENT_ERRORS:
             return None
         self._exact = True
-        start = nanoseconds_of_text([event.ts for event in events])
-        return Batch(events=events, start_ns=start, decimals=True)
+        start_ns = nanoseconds_of_text([event.ts for event in events])
+        return Batch(events=events, start_ns=start_ns, decimals=True)
 
-    def _plainly(self, stretch: bytes) -> Batch | None:
-        """Return the events with starts as doubles; None where these are rounded."""
-        events = self._decoded(stretch)
-        start = Microseconds.of([event.ts for event in events])
-        if start.rounded:
-            return None
-        return Batch(
-            events=events, start_ns=start.nanoseconds(), decimals=not start.whole
-        )
-
-    def _decoded(self, stretch: bytes) -> Sequence[Event | KnownEvent]:
+    def _decode_events(self, stretch: bytes) -> Sequence[Event | KnownEvent]:
         if self._known:
             try:
                 return _KNOWN.decode(stretch)
@@ -181,7 +176,7 @@ class _Reading:
         return events
 
 
-def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
+def _next_boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]:
     """Return the end of the object that ends next, and the begin of the one after it.
 
     The end is None where none is near enough.
@@ -193,7 +188,7 @@ def _boundary(view: memoryview, wanted: int, end: int) -> tuple[int | None, int]
     return (end, end) if near == end else (None, end)
 
 
-def _large(
+def _skip_large_event(
     view: memoryview, at: int, end: int, patience: _Patience
 ) -> tuple[Batch, int]:
     """Leave out an event that is too large; return the place after it, too."""
@@ -235,9 +230,12 @@ def _one_by_one(
             at = end
             break
         following = _end_of_event(view, at, end, patience)
-        event = _good_event(view[at:following])
-        if event is None:
-            event = _odd_event(view[at:following])
+        try:
+            event: Event | None = _with_start_as_text(_ONE.decode(view[at:following]))
+        except LENIENT_ERRORS:
+            # It breaks a rule of JSON or has fields of unknown types.
+            value = json_value(bytes(view[at:following]))
+            event = _lenient_event(value) if isinstance(value, dict) else None
             batch.lenient += event is not None
         if event is not None:
             events.append(event)
@@ -285,20 +283,7 @@ def _end_of_event(view: memoryview, at: int, end: int, patience: _Patience) -> i
     return at if found is None else found.end()
 
 
-def _good_event(part: memoryview) -> Event | None:
-    try:
-        return _with_text(_ONE.decode(part))
-    except LENIENT_ERRORS:
-        return None
-
-
-def _odd_event(part: memoryview) -> Event | None:
-    """Return an event that breaks a rule of JSON or has fields of unknown types."""
-    value = json_value(bytes(part))
-    return _event(value) if isinstance(value, dict) else None
-
-
-def _with_text(event: ExactEvent) -> Event:
+def _with_start_as_text(event: ExactEvent) -> Event:
     """Return the event with its start as text, so that no digit is lost."""
     start = bytes(event.ts).decode("latin-1").strip('"')
     return Event(
@@ -314,7 +299,7 @@ def _with_text(event: ExactEvent) -> Event:
     )
 
 
-def _event(value: dict[str, Any]) -> Event:
+def _lenient_event(value: dict[str, Any]) -> Event:
     arguments = value.get("args")
     return Event(
         ph=_text(value.get("ph")),

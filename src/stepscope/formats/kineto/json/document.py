@@ -123,18 +123,27 @@ def document_of(
     if opening not in (b"{", b"["):
         raise Malformed.at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
     if opening == b"{":
-        found = _usual(data, view, start, name, damaged=damaged)
+        found = _parts_around_events(data, view, start, name, damaged=damaged)
         if found is not None:
             return found
     try:
         fields = _fields_of(view[start:], opening)
     except LENIENT_ERRORS as error:
-        return _broken(data, name, start, opening=opening, why=str(error))
+        return _parts_of_damaged(data, name, start, opening=opening, why=str(error))
     events = fields.pop("traceEvents", None)
-    _check_sizes(fields, name)
+    for field, raw in fields.items():
+        size = memoryview(raw).nbytes
+        if size > _NEAR_AN_END:
+            raise BadInput.at(
+                name,
+                f"the field {shortened(field, 80)!r} has {size:,} bytes, and at most "
+                f"{_NEAR_AN_END:,} are read",
+                _EXPORT_AGAIN,
+            )
     if events is None:
         raise BadInput.at(name, "holds no traceEvents", _EXPORT_AGAIN)
-    begin = _place(events, data)
+    part = np.frombuffer(memoryview(events), np.uint8)
+    begin = int(part.ctypes.data - data.ctypes.data)
     length = memoryview(events).nbytes
     if bytes(view[begin : begin + 1]) != b"[":
         raise Malformed.at_offset(name, begin, "traceEvents is no list", _EXPORT_AGAIN)
@@ -148,19 +157,7 @@ def document_of(
     )
 
 
-def _check_sizes(fields: dict[str, Raw], name: str) -> None:
-    for field, raw in fields.items():
-        size = memoryview(raw).nbytes
-        if size > _NEAR_AN_END:
-            raise BadInput.at(
-                name,
-                f"the field {shortened(field, 80)!r} has {size:,} bytes, and at most "
-                f"{_NEAR_AN_END:,} are read",
-                _EXPORT_AGAIN,
-            )
-
-
-def _usual(
+def _parts_around_events(
     data: NDArray[np.uint8], view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
     """Return the parts of a document around whose events everything else is short.
@@ -203,12 +200,7 @@ def _fields_of(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
     return msgspec.json.decode(part, type=dict[str, Raw])
 
 
-def _place(raw: Raw, data: NDArray[np.uint8]) -> int:
-    part = np.frombuffer(memoryview(raw), np.uint8)
-    return int(part.ctypes.data - data.ctypes.data)
-
-
-def _broken(
+def _parts_of_damaged(
     data: NDArray[np.uint8], name: str, start: int, *, opening: bytes, why: str
 ) -> Document:
     """Return the parts of a document that is no JSON as a whole."""

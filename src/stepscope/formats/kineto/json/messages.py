@@ -71,11 +71,7 @@ Category = Literal[
 ]
 
 
-def _no_number(_: str) -> None:
-    """Read `NaN` and the infinities as unknown."""
-
-
-def _decimal(text: str) -> Decimal | None:
+def _decimal_or_none(text: str) -> Decimal | None:
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -84,8 +80,9 @@ def _decimal(text: str) -> Decimal | None:
 
 # Decimals keep every digit; control characters inside texts are let through.
 _DECODER: Final = json.JSONDecoder(
-    parse_float=_decimal,
-    parse_constant=_no_number,
+    parse_float=_decimal_or_none,
+    # `NaN` and the infinities are unknown.
+    parse_constant=lambda _: None,
     strict=False,
 )
 

@@ -85,14 +85,19 @@ class Microseconds(Frozen, frozen=True):
             found = (_of_anything(it) for it in self.values)
             return np.fromiter(found, np.int64, len(self.values))
         if self.numbers.dtype == np.int64:
-            return _of_integers(self.numbers)
+            far = (self.numbers > _LAST_US) | (self.numbers < -_LAST_US)
+            if not far.any():
+                return self.numbers * _NS_PER_US
+            return np.where(
+                far, IMPOSSIBLE, np.where(far, 0, self.numbers) * _NS_PER_US
+            )
         return _of_doubles(self.numbers)
 
 
 def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> NDArray[np.int64]:
     """Convert microseconds from the numbers as they are written."""
     joined = b",".join(texts)
-    if _all_with_decimals(joined, len(texts)):
+    if _have_three_decimals(joined, len(texts)):
         # Without its point, a number of microseconds is one of nanoseconds. Of one
         # below 1 the zero would come first, which no number of JSON has.
         listed = b"[" + joined.replace(b".", b"") + b"]"
@@ -105,11 +110,14 @@ def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> NDArray[np.int6
     return np.fromiter(found, np.int64, len(texts))
 
 
-def _of_integers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    far = (numbers > _LAST_US) | (numbers < -_LAST_US)
-    if not far.any():
-        return numbers * _NS_PER_US
-    return np.where(far, IMPOSSIBLE, np.where(far, 0, numbers) * _NS_PER_US)
+def _have_three_decimals(joined: bytes, count: int) -> bool:
+    """Return whether every number of a list has just three decimals and no exponent."""
+    if joined.count(b".") != count or any(it in joined for it in (b"e", b"E", b'"')):
+        return False
+    characters = np.frombuffer(joined, np.uint8)
+    points = np.flatnonzero(characters == _POINT)
+    ends = np.append(np.flatnonzero(characters == _COMMA), len(characters))
+    return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())
 
 
 def _of_doubles(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -132,18 +140,3 @@ def _of_anything(value: float | str | None) -> int:
         return int((number * _NS_PER_US).to_integral_value())
     except InvalidOperation:
         return IMPOSSIBLE
-
-
-def _all_with_decimals(joined: bytes, count: int) -> bool:
-    """Return whether every number of a list has just three decimals and no exponent."""
-    if (
-        joined.count(b".") != count
-        or b"e" in joined
-        or b"E" in joined
-        or b'"' in joined
-    ):
-        return False
-    characters = np.frombuffer(joined, np.uint8)
-    points = np.flatnonzero(characters == _POINT)
-    ends = np.append(np.flatnonzero(characters == _COMMA), len(characters))
-    return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())

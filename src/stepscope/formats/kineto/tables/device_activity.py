@@ -15,7 +15,6 @@ from stepscope.formats.assemble import DeviceTables, declared_frame
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.patterns import Pattern
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -23,7 +22,7 @@ from stepscope.trace.reading.activity_names import (
     kind_of_name,
 )
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.tables import DEVICE_ACTIVITY, GEOMETRIES
+from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +84,13 @@ def collect_activity(recording: Recording) -> Activity:
     """Everything that ran on the devices of a file, in the order of `events`."""
     given = recording.columns.activity
     if not len(given.place):
-        return _nothing()
+        return Activity(
+            frame=pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes()),
+            geometries=pl.DataFrame(schema=GEOMETRIES.dtypes()),
+            refused={},
+            undirected=0,
+            unmatched=0,
+        )
     row = recording.timeline.row[given.place]
     kind, undirected = _kinds(recording)
     entries = np.flatnonzero((row >= 0) & (kind != _NONE))
@@ -112,16 +117,6 @@ def collect_activity(recording: Recording) -> Activity:
         refused=refused,
         undirected=undirected,
         unmatched=int(np.count_nonzero(call < 0)),
-    )
-
-
-def _nothing() -> Activity:
-    return Activity(
-        frame=pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes()),
-        geometries=pl.DataFrame(schema=GEOMETRIES.dtypes()),
-        refused={},
-        undirected=0,
-        unmatched=0,
     )
 
 
@@ -174,6 +169,15 @@ def _frame(
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
     op, shape = _op_handles(recording, entries)
+    processes = pl.Series([it.process for it in tracks], dtype=pl.Int64)
+    call = recording.links.call_of_activity[entries]
+    place = np.append(recording.columns.calls.place, 0)[call]
+    caller = np.where(call >= 0, recording.placement.track[place], -1)
+    launched_from = processes.gather(nullable("track", caller, caller >= 0))
+    main = recording.placement.main_process
+    # The bytes of copies; a negative number is unknown.
+    frame = arguments["bytes"].alias("bytes").to_frame()
+    known = pl.when(pl.col("bytes") >= 0).then("bytes")
     given: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
         "track": track,
@@ -186,32 +190,14 @@ def _frame(
         "start_ps": line.start_ps[event],
         "dur_ps": line.dur_ps[event],
         "correlation": arguments["correlation"],
-        "process": _processes(recording, entries),
+        # The caller's, else that of the process that was recorded.
+        "process": launched_from if main is None else launched_from.fill_null(main),
         "geometry": nullable("geometry", geometry, geometry >= 0),
-        "bytes": _sizes(arguments["bytes"]),
+        "bytes": frame.select(known.alias("bytes")).to_series(),
         "op": nullable("op", op, op >= 0),
         "shape": nullable("shape", shape, shape >= 0),
     }
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
-
-
-def _sizes(size: pl.Series) -> pl.Series:
-    """Return the bytes of copies; a negative number is unknown."""
-    frame = size.alias("bytes").to_frame()
-    known = pl.when(pl.col("bytes") >= 0).then("bytes")
-    return frame.select(known.alias("bytes")).to_series()
-
-
-def _processes(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
-    """Who launched each activity: the caller, else the process that was recorded."""
-    processes = pl.Series([it.process for it in recording.tracks], dtype=pl.Int64)
-    call = recording.links.call_of_activity[entries]
-    place = np.append(recording.columns.calls.place, 0)[call]
-    track = np.where(call >= 0, recording.placement.track[place], -1)
-    matched = nullable("track", track, track >= 0)
-    found = processes.gather(matched)
-    main = recording.placement.main_process
-    return found if main is None else found.fill_null(main)
 
 
 def _op_handles(

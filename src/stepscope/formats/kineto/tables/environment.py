@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame, or_lost
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.tables.missing_devices import foreign_work, pairing
 from stepscope.patterns import Pattern
 from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.json.messages import DeviceProperties
     from stepscope.formats.kineto.tables.device_activity import Activity
+    from stepscope.unavailable import Unavailable
 
 FORMAT: Final = "Kineto JSON"
 
@@ -37,18 +38,19 @@ _NVIDIA: Final = Pattern(
 #: Threads that run in step; 32 on all others.
 _AMD_WARP: Final = 64
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The trace lists no accelerator.",
-    remedy="Run on a machine with a GPU, and record with ProfilerActivity.CUDA.",
-)
-
 
 def environment(recording: Recording) -> pl.DataFrame:
     """Return the one row that says what this capture was."""
     start = recording.start_unix_ns
     window = recording.timeline.hull(_recorder(recording))
-    hull = _recorded(window, recording.timeline.hull(work_tracks(recording)))
+    # What is judged: the work, or all of a recording that is mostly silent.
+    work = recording.timeline.hull(work_tracks(recording))
+    hull = work
+    if window is not None and work is not None:
+        whole = min(window[0], work[0]), max(window[1], work[1])
+        worked_ps, recorded_ps = work[1] - work[0], whole[1] - whole[0]
+        silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
+        hull = whole if silent else work
     host = recording.field("host_name")
     row = {
         "file": shown_name(recording.path),
@@ -68,18 +70,6 @@ def environment(recording: Recording) -> pl.DataFrame:
         "end_ps": hull and hull[1],
     }
     return environment_frame(row)
-
-
-def _recorded(
-    window: tuple[int, int] | None, work: tuple[int, int] | None
-) -> tuple[int, int] | None:
-    """Return what is judged: the work, or all of a recording that is mostly silent."""
-    if window is None or work is None:
-        return work
-    whole = min(window[0], work[0]), max(window[1], work[1])
-    worked_ps, recorded_ps = work[1] - work[0], whole[1] - whole[0]
-    silent = recorded_ps > max(_SILENT * worked_ps, worked_ps + _STARTING_PS)
-    return whole if silent else work
 
 
 def _version(recording: Recording, name: str) -> int | None:
@@ -102,7 +92,7 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
     """Return every accelerator that was listed or used, by ordinal."""
     properties = pairing(recording)
     if not properties:
-        absent = foreign_work(recording) or _NO_DEVICE
+        absent = foreign_work(recording) or why_absent("kineto.none_listed")
         return or_lost(absent, recording.damaged_at)
     counts = dict(activity.frame["device"].value_counts().iter_rows())
     rows = [

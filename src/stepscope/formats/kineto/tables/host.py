@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import is_loader_call, or_lost
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.trace.reading.nullable import held
 from stepscope.trace.tables import ITERATORS, LAUNCHES
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
-
-
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The trace holds no device, so nothing was launched on one.",
-    remedy="Record on a machine with a GPU, with ProfilerActivity.CUDA.",
-)
-_NO_CALLS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No call of the runtime or the driver was recorded, so it is unknown what "
-    "launched the device's work.",
-    remedy="Record with ProfilerActivity.CUDA and without filtering the trace.",
-)
-_NO_LOADER: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="The trace holds no call of a DataLoader.",
-    remedy="Read the input through torch.utils.data.DataLoader inside the profiled "
-    "steps; its worker processes are not recorded.",
-)
-_NO_ALLOCATIONS: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The trace holds no [memory] event.",
-    remedy="Record with torch.profiler.profile(profile_memory=True).",
-)
+    from stepscope.unavailable import Unavailable
 
 
 def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
@@ -51,8 +26,8 @@ def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavail
     correlation = calls.frame["correlation"]
     entries = np.flatnonzero((row >= 0) & held(correlation))
     if not len(entries):
-        without = activity.frame.is_empty()
-        return or_lost(_NO_DEVICE if without else _NO_CALLS, recording.damaged_at)
+        key = "nothing_launched" if activity.frame.is_empty() else "no_calls"
+        return or_lost(why_absent(f"kineto.{key}"), recording.damaged_at)
     entries = entries[np.argsort(row[entries], kind="stable")]
     event = row[entries]
     line = recording.timeline
@@ -81,7 +56,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     on_thread = (kinds == "thread").to_numpy()
     rows = rows[on_thread[line.track[rows]]] if len(rows) else rows
     if not len(rows):
-        return or_lost(_NO_LOADER, recording.damaged_at)
+        return or_lost(why_absent("kineto.no_loader"), recording.damaged_at)
     return pl.DataFrame(
         {
             "event": rows.astype(np.int32),
@@ -103,14 +78,20 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     known = memory.frame["bytes"].is_not_null() & (memory.frame["bytes"] != 0)
     entries = np.flatnonzero((row >= 0) & known.to_numpy())
     if not len(entries):
-        return or_lost(_NO_ALLOCATIONS, recording.damaged_at)
+        return or_lost(why_absent("kineto.no_allocations"), recording.damaged_at)
     # Entries are in file order; tracks follow each other in the table of events.
     start = recording.timeline.start_ps[row[entries]]
     entries = entries[np.argsort(start, kind="stable")]
+    # The name of the operator around each allocation; null if there is none.
+    columns = recording.columns
+    op = recording.links.of_memory[entries]
+    name = np.append(columns.events.name[columns.ops.place], 0)[op]
+    names = pl.Series(recording.names, dtype=pl.String)
+    number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
     given = memory.frame[entries].with_columns(
         event=pl.Series(row[entries]),
         start_ps=pl.Series(recording.timeline.start_ps[row[entries]]),
-        asked_by=_ops(recording, entries),
+        asked_by=names.gather(number.replace(-1, None)).alias("asked_by"),
     )
     # Programs number devices as the file lists them.
     sizes = {
@@ -119,13 +100,3 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         if it.id is not None and it.total_memory is not None
     }
     return allocation_rows(given, device_bytes=sizes)
-
-
-def _ops(recording: Recording, entries: NDArray[np.int64]) -> pl.Series:
-    """Return the name of the operator around each allocation; null if there is none."""
-    columns = recording.columns
-    op = recording.links.of_memory[entries]
-    name = np.append(columns.events.name[columns.ops.place], 0)[op]
-    names = pl.Series(recording.names, dtype=pl.String)
-    number = pl.Series(np.where(op >= 0, name, -1)).cast(pl.Int64)
-    return names.gather(number.replace(-1, None)).alias("asked_by")

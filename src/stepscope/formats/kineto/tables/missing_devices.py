@@ -14,31 +14,16 @@ from stepscope.formats.assemble import (
     idle_devices,
     or_lost,
 )
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.kineto.json.messages import DeviceProperties
 from stepscope.patterns import Pattern
-from stepscope.trace.quality import QualityNote
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stepscope.formats.kineto.decoded.recording import Recording
     from stepscope.formats.kineto.tables.device_activity import Activity
+    from stepscope.unavailable import Unavailable
 
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The trace holds no device: the program ran on the CPU, or the device was "
-    "not recorded.",
-    remedy="If the program used an accelerator, record with ProfilerActivity.CUDA and "
-    "check that CUPTI or roctracer can be loaded.",
-)
-_NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="A device is listed, but none of its activity was recorded.",
-    remedy="Record with ProfilerActivity.CUDA while the device works, and check that "
-    "CUPTI or roctracer can be loaded and that users may profile.",
-)
 #: Ops that exist for a device only, or that serve one, and ops of a library for CPUs.
 _OF_DEVICES: Final = Pattern(
     r"cudnn|miopen|nccl|rccl|_pin_memory|_(?:flash|efficient)_attention_forward$"
@@ -49,10 +34,6 @@ _HOST: Final = 0
 #: So many allocations at least show where a program keeps its tensors.
 _ALLOCATIONS: Final = 10
 _MOST: Final = 3
-_REMEDY: Final = (
-    "Its events are on the timeline. For numbers, ask the profiler of the device's "
-    "vendor, and report the file's kind."
-)
 
 
 def pairing(recording: Recording) -> dict[int, DeviceProperties]:
@@ -81,7 +62,8 @@ def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | N
         return None
     absent = foreign_work(recording) or why_unused(recording, activity)
     if absent is None:
-        absent = _NO_ACTIVITY if pairing(recording) else _NO_DEVICE
+        key = "no_activity" if pairing(recording) else "no_device"
+        absent = why_absent(f"kineto.{key}")
     return or_lost(absent, recording.damaged_at)
 
 
@@ -122,48 +104,23 @@ def unused_devices(recording: Recording) -> Unavailable | None:
 
 def foreign_work(recording: Recording) -> Unavailable | None:
     """Return why the work of a device is not known; None where none is foreign."""
-    if not _counts(recording):
-        return None
-    return Unavailable(
-        code="UNKNOWN_DEVICE",
-        reason=f"The trace holds work of a device that is not understood: "
-        f"{_listed(recording)}.",
-        remedy=_REMEDY,
-    )
+    count, listed = listed_foreign_events(recording)
+    return why_absent("kineto.device_not_understood", listed=listed) if count else None
 
 
-def foreign_notes(recording: Recording) -> Iterator[QualityNote]:
-    """Say that the numbers leave a device out."""
-    foreign = _counts(recording)
-    if foreign:
-        yield QualityNote(
-            kind="device_not_understood",
-            severity="warning",
-            count=sum(foreign.values()),
-            message="Work of a device is not understood and in no number: "
-            f"{_listed(recording)}.",
-            remedy=_REMEDY,
-        )
-
-
-def _counts(recording: Recording) -> dict[str, int]:
-    """Return how many events there are of each category of a foreign device.
+def listed_foreign_events(recording: Recording) -> tuple[int, str]:
+    """Return how many events of foreign devices there are, and a list for a sentence.
 
     Calls of a runtime are understood where the work that they launch is.
     """
     foreign = recording.columns.foreign
-    if not len(recording.columns.activity.place):
-        return foreign
-    calls = ("_runtime", "_driver")
-    return {
-        name: count
-        for name, count in foreign.items()
-        if not name.lower().endswith(calls)
-    }
-
-
-def _listed(recording: Recording) -> str:
-    most = sorted(_counts(recording).items(), key=lambda it: (-it[1], it[0]))
-    return ", ".join(
-        f"{count:,} events of the category {name[:40]}" for name, count in most[:_MOST]
+    if len(recording.columns.activity.place):
+        foreign = {
+            name: count
+            for name, count in foreign.items()
+            if not name.lower().endswith(("_runtime", "_driver"))
+        }
+    most = sorted(foreign.items(), key=lambda item: (-item[1], item[0]))[:_MOST]
+    return sum(foreign.values()), ", ".join(
+        f"{count:,} events of the category {name[:40]}" for name, count in most
     )

@@ -24,15 +24,14 @@ import numpy as np
 import polars as pl
 from msgspec import Raw
 
+from stepscope.formats.assemble import EventValues
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.formats.kineto.columns.declared import Interned
 from stepscope.formats.kineto.columns.gathering import paused_collector
 from stepscope.formats.kineto.json.batches import batches
 from stepscope.formats.kineto.json.messages import LENIENT_ERRORS, encoded, json_value
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF, UINT
-from stepscope.trace.tables import STATS
+from stepscope.trace.tables import DOUBLE, INT, REF, STATS, UINT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,16 +73,9 @@ def gradient_links(
     Returns:
         `event`, a row of events, and `value`, the id that both ends share.
     """
-    arrows = _arrows(recording)
-    if arrows.height:
-        return arrows
-    return _by_sequence(recording, sequence, forward_thread)
-
-
-def _arrows(recording: Recording) -> pl.DataFrame:
     links, line = recording.columns.links, recording.timeline
     if not len(links.id):
-        return pl.DataFrame(schema=_LINKS)
+        return _links_by_sequence(recording, sequence, forward_thread)
     events = recording.columns.events
     rows = np.flatnonzero(line.kind == EventClass.OP)
     ends = pl.DataFrame(
@@ -104,11 +96,13 @@ def _arrows(recording: Recording) -> pl.DataFrame:
     )
     # Ops that begin together are nested; the arrow is drawn from the inner one.
     ops = ops.unique(["process", "thread", "start"], keep="last")
-    found = ends.join(ops, on=["process", "thread", "start"])
-    return found.unique(["event", "value"], maintain_order=True).select(*_LINKS)
+    arrows = ends.join(ops, on=["process", "thread", "start"])
+    if arrows.height:
+        return arrows.unique(["event", "value"], maintain_order=True).select(*_LINKS)
+    return _links_by_sequence(recording, sequence, forward_thread)
 
 
-def _by_sequence(
+def _links_by_sequence(
     recording: Recording,
     sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
     forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
@@ -164,19 +158,7 @@ def _by_sequence(
     )
 
 
-class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
-    """The arguments of a file.
-
-    Attributes:
-        frame: The table `stats`.
-        strings: Handle → text; first those that the recording knew before.
-    """
-
-    frame: pl.DataFrame
-    strings: tuple[str, ...]
-
-
-def read_arguments(recording: Recording) -> Arguments:
+def read_arguments(recording: Recording) -> EventValues:
     """Return every argument of every event, by event."""
     collecting = _Collecting(recording)
     events, row = recording.columns.events, recording.timeline.row
@@ -257,21 +239,33 @@ class _Collecting:
             values.append(value[whole])
         return np.concatenate(events), np.concatenate(values)
 
-    def result(self) -> Arguments:
+    def result(self) -> EventValues:
         """Return the table and its texts."""
-        self._replace_texts()
-        return Arguments(frame=self._frame(), strings=tuple(self._handles))
-
-    def _frame(self) -> pl.DataFrame:
-        """Return the table, by event; names of one event in no particular order."""
+        # Replace places in the table of texts by handles; each text is read once.
+        handle = np.array(
+            [
+                self._handle(
+                    str(it, "utf-8", "replace") if isinstance(it, bytes) else it
+                )
+                for it in self._texts
+            ],
+            np.int64,
+        )
+        for _, _, kind, value in self._parts:
+            if len(kind) and kind[0] == REF:
+                value[:] = handle[value]
+        strings = tuple(self._handles)
         if not self._parts:
-            return pl.DataFrame(schema=STATS.dtypes())
+            return EventValues(
+                frame=pl.DataFrame(schema=STATS.dtypes()), strings=strings
+            )
         event, key, kind, value = (
             np.concatenate(column) for column in zip(*self._parts, strict=True)
         )
         self._parts.clear()
+        # Names of one event are in no particular order.
         order = np.argsort(event, kind="stable")
-        return pl.DataFrame(
+        frame = pl.DataFrame(
             {
                 "event": event[order],
                 "key": key[order],
@@ -281,6 +275,7 @@ class _Collecting:
             },
             schema=STATS.dtypes(),
         )
+        return EventValues(frame=frame, strings=strings)
 
     def _add(
         self,
@@ -319,13 +314,6 @@ class _Collecting:
     def _handle(self, text: str) -> int:
         return self._handles[self._shortening.text(text)]
 
-    def _replace_texts(self) -> None:
-        """Replace places in the table of texts by handles; each text is read once."""
-        handle = np.array([self._handle(_text(it)) for it in self._texts], np.int64)
-        for _, _, kind, value in self._parts:
-            if len(kind) and kind[0] == REF:
-                value[:] = handle[value]
-
 
 def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw]]:
     listed = b"[" + b",".join(raws) + b"]"
@@ -336,17 +324,16 @@ def _decoded(raws: Sequence[Raw]) -> Sequence[dict[str, _Scalar] | dict[str, Raw
     try:
         return _ANY.decode(listed)
     except LENIENT_ERRORS:
-        return [_decoded_one(raw) for raw in raws]
-
-
-def _decoded_one(raw: Raw) -> dict[str, Raw]:
-    try:
-        return msgspec.json.decode(raw, type=dict[str, Raw])
-    except LENIENT_ERRORS:
-        value = json_value(bytes(raw))
-    if not isinstance(value, dict):
-        return {}
-    return {key: Raw(encoded(it)) for key, it in value.items()}
+        pass
+    arguments: list[dict[str, Raw]] = []
+    for raw in raws:
+        try:
+            arguments.append(msgspec.json.decode(raw, type=dict[str, Raw]))
+        except LENIENT_ERRORS:
+            value = json_value(bytes(raw))
+            pairs = value.items() if isinstance(value, dict) else ()
+            arguments.append({key: Raw(encoded(it)) for key, it in pairs})
+    return arguments
 
 
 def _scalars(raws: Sequence[Raw]) -> Sequence[_Value]:
@@ -395,7 +382,3 @@ def _real(number: int) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
-
-
-def _text(text: str | bytes) -> str:
-    return text if isinstance(text, str) else text.decode("utf-8", "replace")

@@ -75,13 +75,20 @@ def opened(path: Path, limit_bytes: int) -> Iterator[Database]:
     try:
         with open_input(path) as file:
             packed = file.read(len(_GZIP)) == _GZIP
-        found = _unpacked(path, limit_bytes) if packed else _in_place(path)
+        why = None if packed else still_written(path)
+        if why is not None:
+            wait = "Wait until the export is finished, or export the report again."
+            raise BadInput.at(path, why, wait)
+        database = (
+            _unpacked_database(path, limit_bytes)
+            if packed
+            else Database(_connected(path), open_bytes(path)[0])
+        )
     except (OSError, *ERRORS) as error:
         raise BadInput.at(path, f"cannot be opened ({error})", EXPORT_AGAIN) from error
-    connection, data = found
-    with closing(connection):
-        _restrict(connection, path)
-        yield Database(connection, data)
+    with closing(database.connection):
+        _restrict(database.connection, path)
+        yield database
 
 
 def is_export(path: Path) -> bool:
@@ -120,7 +127,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _restrict(connection: sqlite3.Connection, path: Path) -> None:
-    connection.text_factory = _text
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
     try:
         for setting in ("query_only = ON", "trusted_schema = OFF", "mmap_size = 0"):
@@ -131,23 +138,13 @@ def _restrict(connection: sqlite3.Connection, path: Path) -> None:
         ) from error
 
 
-def _in_place(path: Path) -> Database:
-    why = still_written(path)
-    if why is not None:
-        raise BadInput.at(
-            path, why, "Wait until the export is finished, or export the report again."
-        )
-    data = open_bytes(path)[0]
-    return Database(_connected(path), data)
-
-
 def _connected(path: Path) -> sqlite3.Connection:
     # Immutable: SQLite neither locks the file nor makes one of its own beside it.
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
-def _unpacked(path: Path, limit_bytes: int) -> Database:
+def _unpacked_database(path: Path, limit_bytes: int) -> Database:
     """Return a database in memory; what a cut packing lacks, the reading meets."""
     data = open_bytes(path, limit_bytes=limit_bytes)[0]
     content = data.tobytes()
@@ -170,7 +167,3 @@ def _unpacked(path: Path, limit_bytes: int) -> Database:
         connection.close()
         raise
     return Database(connection, data)
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")

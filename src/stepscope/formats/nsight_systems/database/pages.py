@@ -53,16 +53,17 @@ def regular_columns(
     Raises:
         sqlite3.Error: The table's own description cannot be read.
     """
-    slots = _slots(database, table, columns)
+    slots = _slots_of_columns(database, table, columns)
     if slots is None:
         return None
-    leaves = _leaves(database, table)
+    leaves = _leaf_pages(database, table)
     if leaves is None:
         return None
     data, page_bytes, pages = leaves
     usable = page_bytes - int(data[_KEPT_BACK])
-    cells = _rows_of_pages(data, page_bytes, pages)
-    if cells is None or usable < page_bytes // 2:
+    head = (pages - 1) * page_bytes + np.where(pages == 1, _HEADER_BYTES, 0)
+    cells = (data[head + 3].astype(np.int64) << 8) | data[head + 4]
+    if not (cells * 2 < page_bytes).all() or usable < page_bytes // 2:
         return None
     row_of_page = np.concatenate([[0], np.cumsum(cells)])
     count = int(row_of_page[-1])
@@ -93,11 +94,11 @@ def regular_columns(
             found.put(first, values[:, :rows], known[:, :rows])
         return True
 
-    if not all(_side_by_side(read, len(pages), rows=count)):
+    if not all(_read_in_threads(read, len(pages), rows=count)):
         return None
     return pl.DataFrame(
         [
-            _series(name, dtype, *found.column(slot))
+            _column_series(name, dtype, *found.column(slot))
             for slot, (name, dtype) in enumerate(columns.items())
         ]
     )
@@ -138,7 +139,7 @@ class _Columns:
         return self._values[slot], self._known.get(slot)
 
 
-def _side_by_side(
+def _read_in_threads(
     read: Callable[[list[int]], bool], pages: int, *, rows: int
 ) -> Iterable[bool]:
     """Read some pages at a time, in as many threads as are worth it."""
@@ -153,7 +154,7 @@ def _side_by_side(
         return [*pool.map(read, shares)]
 
 
-def _slots(
+def _slots_of_columns(
     database: Database, table: str, columns: Mapping[str, pl.DataType]
 ) -> NDArray[np.int64] | None:
     """Return place in a row → place in `columns`, -1 for others; None if unclear."""
@@ -178,7 +179,7 @@ def _slots(
     )
 
 
-def _leaves(
+def _leaf_pages(
     database: Database, table: str
 ) -> tuple[NDArray[np.uint8], int, NDArray[np.int64]] | None:
     """Return the file, the size of its pages, and those that hold the table's rows."""
@@ -201,16 +202,7 @@ def _leaves(
     return None if count < 0 else (data, page_bytes, pages[:count])
 
 
-def _rows_of_pages(
-    data: NDArray[np.uint8], page_bytes: int, pages: NDArray[np.int64]
-) -> NDArray[np.int64] | None:
-    """Return the number of rows on each leaf page; None where one cannot hold them."""
-    head = (pages - 1) * page_bytes + np.where(pages == 1, _HEADER_BYTES, 0)
-    cells = (data[head + 3].astype(np.int64) << 8) | data[head + 4]
-    return cells if (cells * 2 < page_bytes).all() else None
-
-
-def _series(
+def _column_series(
     name: str,
     dtype: pl.DataType,
     values: NDArray[np.int64],

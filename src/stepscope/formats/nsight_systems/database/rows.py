@@ -79,6 +79,7 @@ OVERHEADS: Final = ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
 STRINGS: Final = "StringIds"
 
 
+#: Table → what is read of it.
 WANTED: Final = {
     "CUPTI_ACTIVITY_KIND_KERNEL": Wanted(
         _DEVICE_WORK,
@@ -145,9 +146,6 @@ WANTED: Final = {
     "DIAGNOSTIC_EVENT": Wanted(("severity",), (), ("text",)),
     "META_DATA_EXPORT": Wanted((), (), ("name",)),
 }
-
-
-"""Table → what is read of it."""
 
 
 #: Tables with a row for each piece of work, call or range: nearly all of a database.
@@ -227,7 +225,14 @@ def read_export(path: Path, limit_bytes: int) -> Export:
         if not any(
             it in whole or frames[it].height for it in _TIMELINE if it in frames
         ):
-            raise _without_timeline(path, damaged)
+            for reason in damaged.values():
+                raise BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
+            raise BadInput.at(
+                path,
+                "is an Nsight Systems database without a timeline: it has no table of "
+                "kernels, calls or ranges",
+                "Record with `nsys profile --trace=cuda,nvtx` and export again.",
+            )
         # Of the threads' names only those of threads with events are looked up.
         strings = _strings(connection, frames, damaged) if STRINGS in tables else {}
     return Export(
@@ -255,18 +260,6 @@ def _frames(
         if table in names
     }
     return {table: frame for table, frame in found.items() if frame is not None}
-
-
-def _without_timeline(path: Path, damaged: dict[str, str]) -> BadInput:
-    if damaged:
-        reason = next(iter(damaged.values()))
-        return BadInput.at(path, f"is damaged ({reason})", EXPORT_AGAIN)
-    return BadInput.at(
-        path,
-        "is an Nsight Systems database without a timeline: it has no table of kernels, "
-        "calls or ranges",
-        "Record with `nsys profile --trace=cuda,nvtx` and export again.",
-    )
 
 
 def _tables(connection: sqlite3.Connection, path: Path) -> frozenset[str]:
@@ -302,7 +295,10 @@ def _frame(
     parts = [pl.DataFrame(schema=schema)]
     connection = database.connection
     try:
-        present = _columns(connection, table)
+        # The table is one of `WANTED`, never one of the file; its computed columns are
+        # hidden from `table_info`.
+        stored = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        present = {row[1] for row in stored}
         if not present.issuperset((*wanted.required, *wanted.numbers)):
             return None
         chosen = {name: dtype for name, dtype in schema.items() if name in present}
@@ -326,15 +322,6 @@ def _frame(
     return pl.concat(parts)
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """Return the stored columns of a declared table; `table_info` hides computed ones.
-
-    A name is one of `WANTED`, never one of the file.
-    """
-    rows = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-    return frozenset(row[1] for row in rows)
-
-
 def _batches(
     connection: sqlite3.Connection, table: str, columns: dict[str, pl.DataType]
 ) -> Iterator[list[tuple[int | str | None, ...]]]:
@@ -346,7 +333,10 @@ def _batches(
     )
     # An index may be damaged, or compute what its author wrote.
     cursor = connection.execute(f'SELECT {listed} FROM "{table}" NOT INDEXED')  # noqa: S608 - declared names
-    room = _most_rows(connection)
+    # How many rows fit into the file: pages may be listed again and again.
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    room = int(pages * size // LEAST_ROW_BYTES)
     while True:
         rows: list[tuple[int | str | None, ...]] = []
         try:
@@ -360,13 +350,6 @@ def _batches(
         room -= len(rows)
         if room < 0:
             raise sqlite3.DataError("it seems to have more rows than the file has room")
-
-
-def _most_rows(connection: sqlite3.Connection) -> int:
-    """Return how many rows fit into the file: pages may be listed again and again."""
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    return int(pages * size // LEAST_ROW_BYTES)
 
 
 def _sql_types(dtype: pl.DataType) -> str:

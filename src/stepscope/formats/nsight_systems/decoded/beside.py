@@ -12,7 +12,6 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.database.rows import OVERHEADS
 from stepscope.formats.nsight_systems.decoded.events import (
-    Said,
     changes,
     process_of,
     timed,
@@ -140,12 +139,10 @@ def driver_memory(
         "start",
         "address",
         "bytes",
-        dur=pl.lit(0, pl.Int64),
         process=process_of("globalPid", machines=machines),
         device=pl.when(device.is_between(0, 2**16 - 1)).then(device).cast(pl.Int32),
         id=pl.lit(-1, pl.Int64),
         name=names.of_texts(texts),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
         operation="memoryOperationType",
         memory="memKind",
     )
@@ -178,21 +175,11 @@ def beside(
         machines: Number of machines in the file.
     """
     refused: Counter[str] = Counter()
-    return Beside(
-        syncs=_syncs(export, names, work, refused, machines=machines),
-        overheads=_overheads(export, names, refused),
-        refused=refused,
+    rows = pl.concat([export.frame(table) for table in OVERHEADS])
+    rows = timed(rows, _BACKWARD, refused)
+    overheads = rows.with_columns(
+        id=pl.lit(0, pl.Int64), name=names.of_ids(rows["nameId"])
     )
-
-
-def _syncs(
-    export: Export,
-    names: Names,
-    work: pl.DataFrame,
-    refused: Counter[str],
-    *,
-    machines: int,
-) -> pl.DataFrame:
     rows = export.frame("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
     rows = timed(rows, _BACKWARD, refused).with_columns(
         process=process_of("globalPid", machines=machines)
@@ -217,21 +204,9 @@ def _syncs(
     texts = rows["syncType"].replace_strict(
         list(_SYNCS), list(_SYNCS.values()), default="Synchronize"
     )
-    return found.with_columns(
+    syncs = found.with_columns(
         name=names.of_texts(texts.cast(pl.String)),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
         device=pl.when(device.is_in(work["device"].unique().to_list())).then(device),
         id=pl.when(stream != NO_NUMBER).then(stream).fill_null(-1),
     ).filter(pl.col("device").is_not_null())
-
-
-def _overheads(export: Export, names: Names, refused: Counter[str]) -> pl.DataFrame:
-    rows = pl.concat([export.frame(table) for table in OVERHEADS])
-    rows = timed(rows, _BACKWARD, refused)
-    return rows.with_columns(
-        process=pl.lit(None, pl.Int64),
-        device=pl.lit(None, pl.Int32),
-        id=pl.lit(0, pl.Int64),
-        name=names.of_ids(rows["nameId"]),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
-    )
+    return Beside(syncs=syncs, overheads=overheads, refused=refused)

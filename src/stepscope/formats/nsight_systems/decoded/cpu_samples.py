@@ -20,7 +20,6 @@ import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
     EVENT_COLUMNS,
-    Said,
     process_of,
     thread_of,
 )
@@ -30,8 +29,6 @@ from stepscope.xspace.samples_line import SAMPLES_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
@@ -85,10 +82,22 @@ def cpu_samples(
         threads: Global ids of the threads.
         machines: Number of machines in the file.
     """
-    looks = _looks(export, threads)
+    # The looks at some threads, thread by thread in order.
+    rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
+    looks = (
+        rows.filter(
+            pl.col("globalTid").is_in(list(threads)),
+            # 36 years: twice a difference of two fits 64 bits.
+            pl.col("start").is_between(-(2**60), 2**60),
+        )
+        .unique("id", keep="first", maintain_order=True)
+        .sort("globalTid", "start", maintain_order=True)
+    )
     stacks = _stacks(export, names, looks)
     looks = looks.join(stacks.select("id").unique(), on="id", how="semi")
-    period = _period(looks)
+    # The usual time between two looks at one thread, in ns.
+    apart = looks.select(pl.col("start").diff().over("globalTid")).to_series()
+    period = int(apart.filter(apart > 0).median() or 0)  # type: ignore[arg-type]
     if period == 0:
         return CpuSamples(frame=pl.DataFrame(schema=EVENT_COLUMNS), hz=0.0)
     looks = looks.with_row_index("look")
@@ -98,34 +107,11 @@ def cpu_samples(
             "start",
             "dur",
             process=process_of("globalTid", machines=machines),
-            device=pl.lit(None, pl.Int32),
             id=SAMPLES_BASE + thread_of("globalTid"),
             name="name",
-            said=pl.lit(Said.NEITHER.value, pl.UInt8),
         ),
         hz=float(f"{PS_PER_S / PS_PER_NS / period:.3g}"),
     )
-
-
-def _looks(export: Export, threads: Sequence[int]) -> pl.DataFrame:
-    """Return the looks at some threads, thread by thread in order."""
-    rows = export.frame("COMPOSITE_EVENTS").drop_nulls()
-    return (
-        rows.filter(
-            pl.col("globalTid").is_in(list(threads)),
-            # 36 years: twice a difference of two fits 64 bits.
-            pl.col("start").is_between(-(2**60), 2**60),
-        )
-        .unique("id", keep="first", maintain_order=True)
-        .sort("globalTid", "start", maintain_order=True)
-    )
-
-
-def _period(looks: pl.DataFrame) -> int:
-    """Return the usual time between two looks at one thread, in ns; 0 without two."""
-    apart = looks.select(pl.col("start").diff().over("globalTid")).to_series()
-    found = apart.filter(apart > 0).median()
-    return 0 if found is None else int(found)  # type: ignore[arg-type]
 
 
 def _stacks(export: Export, names: Names, looks: pl.DataFrame) -> pl.DataFrame:
@@ -206,7 +192,16 @@ def _runs(
     It begins and ends halfway between looks, or half a period beyond the last.
     """
     thread, start = looks["globalTid"].to_numpy(), looks["start"].to_numpy()
-    begin, end, changed = _edges(thread, start, period)
+    gap = np.diff(start)
+    apart = (np.diff(thread) != 0) | (gap > _APART * period)
+    half, middle = period // 2, start[:-1] + gap // 2
+    begin = np.concatenate(
+        [[start[0] - half], np.where(apart, start[1:] - half, middle)]
+    )
+    end = np.concatenate(
+        [np.where(apart, start[:-1] + half, middle), [start[-1] + half]]
+    )
+    changed = np.concatenate([[True], apart])
     at, look = stacks["at"].to_numpy(), stacks["look"].to_numpy()
     name = stacks["name"].to_numpy()
     for depth in range(int(at.max(initial=-1)) + 1):
@@ -225,20 +220,3 @@ def _runs(
                 "name": here[first],
             }
         )
-
-
-def _edges(
-    thread: NDArray[np.int64], start: NDArray[np.int64], period: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return from when until when a look counts, and whether it begins a stretch."""
-    gap = np.diff(start)
-    apart = (np.diff(thread) != 0) | (gap > _APART * period)
-    half = period // 2
-    middle = start[:-1] + gap // 2
-    begin = np.concatenate(
-        [[start[0] - half], np.where(apart, start[1:] - half, middle)]
-    )
-    end = np.concatenate(
-        [np.where(apart, start[:-1] + half, middle), [start[-1] + half]]
-    )
-    return begin, end, np.concatenate([[True], apart])

@@ -15,7 +15,7 @@ import polars as pl
 
 from stepscope._core import launches as kernels
 from stepscope.formats.nsight_systems.decoded.device_work import distinct_rows
-from stepscope.formats.nsight_systems.decoded.events import Said, changes
+from stepscope.formats.nsight_systems.decoded.events import changes
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -81,11 +81,7 @@ def gpu_metrics(
     if lost := rows.height - named.height:
         refused[_LOST] += lost
     return _means(named).with_columns(
-        dur=pl.lit(0, pl.Int64),
-        process=pl.lit(None, pl.Int64),
-        device=pl.lit(None, pl.Int32),
-        id=pl.lit(1, pl.Int64),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
+        process=pl.lit(None, pl.Int64), id=pl.lit(1, pl.Int64)
     )
 
 

@@ -80,14 +80,11 @@ def host_events(export: Export, names: Names, *, machines: int) -> HostEvents:
         _BACKWARD,
         refused,
     )
-    system_calls = system_calls.with_columns(
-        name=names.of_ids(system_calls["nameId"]), said=_said(Said.NEITHER)
-    )
+    system_calls = system_calls.with_columns(name=names.of_ids(system_calls["nameId"]))
 
     def placed(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(
             process=process_of("globalTid", machines=machines),
-            device=pl.lit(None, pl.Int32),
             id=thread_of("globalTid"),
         )
 
@@ -132,7 +129,6 @@ def _calls(
         "dur",
         "globalTid",
         name=names.of_ids(kept["nameId"], call_name),
-        said=_said(Said.NEITHER),
         correlation=pl.when(correlation != 0).then(correlation),
         returned=pl.when(returned != 0).then(returned),
     ), doubled
@@ -155,7 +151,14 @@ def _ranges(
     text = pl.coalesce("text", "of_id", pl.format("#{}", "textId"))
     named = closed.join(known, on="textId", how="left", maintain_order="left")
     named = named.with_columns(whole=text)
-    named = named.with_columns(whole=_of_pyprof(pl.col("whole"))).with_columns(
+    text = pl.col("whole")
+    # What PyProf wrote becomes `torch.nn.functional.linear`, or `cuda (train.py:34)`.
+    shown = pl.coalesce(
+        pl.format("{}.{}", text.str.extract(_CALLED, 1), text.str.extract(_CALLED, 2)),
+        pl.format("{} ({})", text.str.extract(_STACK), text.str.extract(_CALLER)),
+        text,
+    )
+    named = named.with_columns(whole=shown).with_columns(
         plain=pl.col("whole").str.extract(_SUFFIX, 1),
         suffix=pl.col("whole").str.extract(_SUFFIX, 2),
     )
@@ -167,15 +170,6 @@ def _ranges(
         seq=suffix.str.extract(r"\bseq = ([0-9]{1,18})").cast(pl.Int64),
         sizes=suffix.str.extract(r"\bsizes = (\[.*?\])(?:, [a-z_]+ = |$)"),
     ).drop("whole", "plain", "suffix", "of_id")
-
-
-def _of_pyprof(text: pl.Expr) -> pl.Expr:
-    """Return `torch.nn.functional.linear`, or `cuda (train.py:34)`, of such a range."""
-    return pl.coalesce(
-        pl.format("{}.{}", text.str.extract(_CALLED, 1), text.str.extract(_CALLED, 2)),
-        pl.format("{} ({})", text.str.extract(_STACK), text.str.extract(_CALLER)),
-        text,
-    )
 
 
 def _said_of_ranges() -> pl.Expr:

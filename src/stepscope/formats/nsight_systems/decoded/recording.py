@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from stepscope.formats.assemble import Track
 from stepscope.formats.nsight_systems.database.rows import LOOKS, WORK
 from stepscope.formats.nsight_systems.decoded.beside import beside, driver_memory
 from stepscope.formats.nsight_systems.decoded.cpu_samples import cpu_samples
@@ -55,18 +56,6 @@ _OF_SECTION: Final = {
     SECTIONS[Origin.COUNTER]: ("counters", "Counters"),
     SECTIONS[Origin.SAMPLE]: ("samples", ""),
 }
-
-
-class Track(NamedTuple):
-    """One track; fields as the columns of `tracks`."""
-
-    plane: str
-    name: str
-    kind: str
-    derived: str | None
-    device: int | None
-    process: int | None
-    id: int
 
 
 class Recording:
@@ -120,9 +109,27 @@ class Recording:
         )
         memory = driver_memory(export, self.names, self.refused, machines=machines)
         self.memory = self.gpus.renumbered(memory)
-        self._shown = self._thread_names()
+        rows = self.export.frame("ThreadNames").select(
+            process_of("globalTid", machines=self._machines).alias("process"),
+            thread_of("globalTid").alias("thread"),
+            pl.col("nameId"),
+        )
+        self._shown = {
+            (process, thread): f"{self.export.strings[name]} ({thread})"
+            for process, thread, name in rows.iter_rows()
+            if name in self.export.strings
+        }
         scheduled = turns(export)
-        self.counters = self._counters(scheduled)
+        used = cpu_of_process(
+            scheduled,
+            self.names,
+            process=self.main_process,
+            machines=self._machines,
+        )
+        metrics = gpu_metrics(
+            self.export, self.names, self.refused, gpus=self.gpus.by_id
+        )
+        self.counters = pl.concat([used, metrics.select(used.columns)])
         samples = cpu_samples(
             export, self.names, threads=self.host.threads, machines=machines
         )
@@ -145,23 +152,29 @@ class Recording:
         )
         if self.timeline.far:
             self.refused["weeks away from the others"] += self.timeline.far
-        self.tracks = self._tracks()
+        keys = list(self.timeline.tracks.iter_rows(named=True))
+        owners: dict[tuple[int, int], set[int | None]] = {}
+        for key in keys:
+            if key["section"] == SECTIONS[Origin.WORK]:
+                place = (key["device"], key["id"])
+                owners.setdefault(place, set()).add(key["process"])
+        self.tracks = [
+            self._on_device(
+                key, of_several=len(owners.get((key["device"], key["id"]), ())) > 1
+            )
+            if key["device"] is not None
+            else self._on_host(key)
+            for key in keys
+        ]
         self.export = export.without(LOOKS)
 
-    def _counters(self, scheduled: pl.DataFrame) -> pl.DataFrame:
-        used = cpu_of_process(
-            scheduled,
-            self.names,
-            process=self.main_process,
-            machines=self._machines,
-        )
-        metrics = gpu_metrics(
-            self.export, self.names, self.refused, gpus=self.gpus.by_id
-        )
-        return pl.concat([used, metrics.select(used.columns)])
-
     def _off_core(self, scheduled: pl.DataFrame) -> pl.DataFrame:
-        own = self._processes()
+        # The processes of the program: those of which more is recorded.
+        found = {self.main_process}
+        host = self.host
+        for frame in (host.calls, host.ranges, self.work, host.system_calls):
+            found.update(frame["process"].unique().to_list())
+        own = frozenset(it for it in found if it is not None)
 
         def shown(thread: int) -> str | None:
             """Name a thread of the program; other programs are nobody's business."""
@@ -179,14 +192,6 @@ class Recording:
             shown=shown,
             machines=self._machines,
         )
-
-    def _processes(self) -> frozenset[int]:
-        """Return the processes of the program: those of which more is recorded."""
-        found = {self.main_process}
-        host = self.host
-        for frame in (host.calls, host.ranges, self.work, host.system_calls):
-            found.update(frame["process"].unique().to_list())
-        return frozenset(it for it in found if it is not None)
 
     def rows_of(self, origin: Origin) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return places of one sort's events in the order of `events`, and rows."""
@@ -206,22 +211,6 @@ class Recording:
                 return int(most["process"][0])
         return None
 
-    def _tracks(self) -> list[Track]:
-        keys = list(self.timeline.tracks.iter_rows(named=True))
-        owners: dict[tuple[int, int], set[int | None]] = {}
-        for key in keys:
-            if key["section"] == SECTIONS[Origin.WORK]:
-                place = (key["device"], key["id"])
-                owners.setdefault(place, set()).add(key["process"])
-        return [
-            self._on_device(
-                key, of_several=len(owners.get((key["device"], key["id"]), ())) > 1
-            )
-            if key["device"] is not None
-            else self._on_host(key)
-            for key in keys
-        ]
-
     def _on_device(self, key: dict[str, Any], *, of_several: bool) -> Track:
         stream, process = key["id"], key["process"]
         name = f"stream {stream}"
@@ -236,9 +225,7 @@ class Recording:
             plane=f"/device:GPU:{key['device']}",
             name=name,
             kind="stream" if works else "asynchronous",
-            derived=None,
             device=key["device"],
-            process=None,
             id=stream,
         )
 
@@ -255,23 +242,9 @@ class Recording:
             if kind == "samples"
             else words.format(name),
             kind=kind,
-            derived=None,
-            device=None,
             process=process,
             id=key["id"],
         )
-
-    def _thread_names(self) -> dict[tuple[int, int], str]:
-        rows = self.export.frame("ThreadNames").select(
-            process_of("globalTid", machines=self._machines).alias("process"),
-            thread_of("globalTid").alias("thread"),
-            pl.col("nameId"),
-        )
-        return {
-            (process, thread): f"{self.export.strings[name]} ({thread})"
-            for process, thread, name in rows.iter_rows()
-            if name in self.export.strings
-        }
 
 
 def _machines(export: Export) -> int:

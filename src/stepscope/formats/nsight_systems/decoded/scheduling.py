@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.nsight_systems.decoded.events import (
-    Said,
     process_of,
     thread_of,
 )
@@ -113,14 +112,12 @@ def off_core(
         "start",
         dur=pl.col("until") - pl.col("start"),
         process=process_of("globalTid", machines=machines),
-        device=pl.lit(None, pl.Int32),
         id=thread_of("globalTid"),
-        name=_named(told, names, shown),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
+        name=_names_of_stretches(told, names, shown),
     )
 
 
-def _named(
+def _names_of_stretches(
     told: pl.DataFrame, names: Names, shown: Callable[[int], str | None]
 ) -> pl.Series:
     """Return what each stretch is called; few of them are distinct."""
@@ -153,18 +150,15 @@ def cpu_of_process(
     mine = turns.filter(owner.eq_missing(pl.lit(process, pl.Int64)))
     ran = mine.filter(pl.col("on"), pl.col("until").is_not_null())
     empty = pl.DataFrame(schema={"start": pl.Int64, "value": pl.Float64})
-    values = empty if ran.is_empty() else _used(ran)
+    values = empty if ran.is_empty() else _share_by_period(ran)
     return values.with_columns(
-        dur=pl.lit(0, pl.Int64),
         process=pl.lit(process, pl.Int64),
-        device=pl.lit(None, pl.Int32),
         id=pl.lit(0, pl.Int64),
         name=pl.lit(names.number(_CPU), pl.Int32),
-        said=pl.lit(Said.NEITHER.value, pl.UInt8),
     )
 
 
-def _used(ran: pl.DataFrame) -> pl.DataFrame:
+def _share_by_period(ran: pl.DataFrame) -> pl.DataFrame:
     """Return the share of each period in which cores were used, in percent of one."""
     begin, end = ran.select(
         pl.col("start").min(), pl.col("until").max().alias("e")

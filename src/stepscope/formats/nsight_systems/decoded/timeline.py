@@ -43,6 +43,13 @@ SECTIONS: Final = {
 #: Sections of devices.
 _ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
+#: Columns that frames of events need not have → what stands for all their values.
+_USUAL: Final = {
+    "dur": 0,
+    "process": None,
+    "device": None,
+    "said": Said.NEITHER.value,
+}
 #: What the producer says of a name → columns of `event_types`.
 _SAID: Final = {
     Said.NEITHER: (False, False),
@@ -92,7 +99,12 @@ def build_timeline(
     whole = pl.concat(
         [
             part.select(
-                *(pl.col(name).cast(dtype) for name, dtype in EVENT_COLUMNS.items()),
+                *(
+                    pl.col(name).cast(dtype)
+                    if name in part.columns
+                    else pl.lit(_USUAL[name], dtype).alias(name)
+                    for name, dtype in EVENT_COLUMNS.items()
+                ),
                 origin=pl.lit(origin.value, pl.UInt8),
                 section=pl.lit(SECTIONS[origin], pl.UInt8),
                 place=pl.int_range(pl.len(), dtype=pl.Int64),
@@ -104,7 +116,8 @@ def build_timeline(
     )
     count = whole.height
     # Each frame has a row for every event: no more of them are kept than needed.
-    whole = _near(whole)
+    is_far = is_far_off(whole["start"].to_numpy(), whole["dur"].to_numpy())
+    whole = whole.filter(pl.Series(~is_far)) if is_far.any() else whole
     far = count - whole.height
     base = int(whole["start"].min() or 0) if whole.height else 0  # type: ignore[arg-type]
     tracks, track = _tracks(whole, main)
@@ -116,6 +129,8 @@ def build_timeline(
     types, of_type = _types(ordered, names)
     counts = np.bincount(ordered["track"].to_numpy(), minlength=tracks.height)
     ends = np.cumsum(counts)
+    origins, places = (ordered[it].to_numpy() for it in ("origin", "place"))
+    rows = {it: np.flatnonzero(origins == it.value) for it in parts}
     return Timeline(
         events=ordered.select(
             "track",
@@ -128,15 +143,10 @@ def build_timeline(
             event_begin=pl.Series(ends - counts, dtype=pl.Int64),
             event_end=pl.Series(ends, dtype=pl.Int64),
         ),
-        rows={origin: _rows_of(ordered, origin) for origin in parts},
+        rows={it: (places[at], at.astype(np.int32)) for it, at in rows.items()},
         base_ns=base,
         far=far,
     )
-
-
-def _near(events: pl.DataFrame) -> pl.DataFrame:
-    far = is_far_off(events["start"].to_numpy(), events["dur"].to_numpy())
-    return events.filter(pl.Series(~far)) if far.any() else events
 
 
 def _tracks(
@@ -146,7 +156,15 @@ def _tracks(
     # Where no process is the program's own, all are foreign.
     own = pl.lit(main, pl.Int64)
     foreign = (pl.col("process") != own).fill_null(value=True)
-    runs, lengths = _runs(events)
+    # Events in a row that lie on one track are one run, and start as its first does.
+    begins = np.flatnonzero(events.select(changes(TRACK_KEY)).to_series().to_numpy())
+    runs = events.select(TRACK_KEY)[begins].with_columns(
+        start=np.minimum.reduceat(events["start"].to_numpy(), begins)
+        if len(begins)
+        else pl.lit(None, pl.Int64),
+        run=pl.int_range(pl.len()),
+    )
+    lengths = np.diff(begins, append=events.height)
     found = (
         runs.group_by(TRACK_KEY, maintain_order=True)
         .agg("run", first=pl.col("start").min())
@@ -176,21 +194,6 @@ def _tracks(
     return found.drop("run"), np.repeat(track_of_run, lengths)
 
 
-def _runs(events: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """Return events in a row that lie on one track as one, and how many each is.
-
-    Their `start` is the first of theirs.
-    """
-    first = np.flatnonzero(events.select(changes(TRACK_KEY)).to_series().to_numpy())
-    runs = events.select(TRACK_KEY)[first].with_columns(
-        start=np.minimum.reduceat(events["start"].to_numpy(), first)
-        if len(first)
-        else pl.lit(None, pl.Int64),
-        run=pl.int_range(pl.len()),
-    )
-    return runs, np.diff(first, append=events.height)
-
-
 def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]:
     """Return the distinct pairs of a name and what is said of it; the type of each."""
     codes = events.select(code=pl.col("name") * len(Said) + pl.col("said")).to_series()
@@ -211,10 +214,3 @@ def _types(events: pl.DataFrame, names: Names) -> tuple[pl.DataFrame, pl.Series]
         schema=EVENT_TYPES.dtypes(),
     )
     return types, pl.Series("type", type_of_code[codes.to_numpy()])
-
-
-def _rows_of(
-    ordered: pl.DataFrame, origin: Origin
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    rows = np.flatnonzero(ordered["origin"].to_numpy() == origin.value)
-    return ordered["place"].to_numpy()[rows], rows.astype(np.int32)

@@ -14,54 +14,25 @@ from stepscope.formats.assemble import (
     gives_work,
     idle_devices,
 )
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.formats.nsight_systems.decoded.events import Origin, chosen
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.tables import DEVICE_ACTIVITY
-from stepscope.unavailable import Unavailable
+from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
+    from stepscope.unavailable import Unavailable
 
 
-_NO_GPU: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The database lists no GPU and holds no call of CUDA: the program ran on "
-    "the CPU, or CUDA was not recorded.",
-    remedy="If the program used a GPU, record with `nsys profile --trace=cuda,nvtx`.",
-)
-_NO_ACTIVITY: Final = Unavailable(
-    code="NO_DEVICE_EVENTS",
-    reason="The database holds no kernel, copy or memset.",
-    remedy="Record with `nsys profile --trace=cuda,nvtx` while the device works.",
-)
 #: Nsight Systems lists the GPUs of the machine, whatever the program does.
-_NEVER_CALLED: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="A GPU is listed, and neither its work nor a call of CUDA was recorded: the "
-    "program ran on the CPU, or ended before, or CUDA was not traced.",
-    remedy="If the program used the GPU, let it run to its end under `nsys profile "
-    "--trace=cuda,nvtx`, and look at what it printed.",
-)
-_CALLS_LOST: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="A GPU is listed, no recorded call gave it work, and Nsight Systems says "
-    "that it lost events of CUDA: whether the program used it is not known.",
-    remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
-    "with an Nsight Systems that knows the driver.",
-)
+_NEVER_CALLED: Final = why_absent("nsight.never_called")
+_CALLS_LOST: Final = why_absent("nsight.calls_lost")
 #: Why there is no work of a device that the program certainly called.
-CALLS_SEEN: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="Samples found the program in calls of CUDA that give a device work, and "
-    "neither that work nor these calls were recorded.",
-    remedy="Let the program run to its end under `nsys profile --trace=cuda,nvtx`, "
-    "with an Nsight Systems that knows the driver, and look at what it printed.",
-)
+CALLS_SEEN: Final = why_absent("nsight.calls_seen")
 #: How samples name a call of CUDA or HIP.
 _SAMPLED: Final = r"^\$<[^>]*>!((?:cu|hip)\w*)$"
 #: Why there is no work of a device of which nothing says whether it was used.
@@ -76,7 +47,7 @@ def why_no_activity(recording: Recording, work: DeviceTables) -> Unavailable | N
     """Return the reason that there is no device activity, None where there is some."""
     if work.frame.height:
         return None
-    return unused_devices(recording) or _NO_ACTIVITY
+    return unused_devices(recording) or why_absent("nsight.no_activity")
 
 
 def why_unused(recording: Recording, work: DeviceTables) -> Unavailable | None:
@@ -96,7 +67,7 @@ def unused_devices(recording: Recording) -> Unavailable | None:
     if gives_work(texts.str.extract(_SAMPLED).drop_nulls()):
         return CALLS_SEEN
     if calls.is_empty():
-        return _NEVER_CALLED if recording.gpus.listed else _NO_GPU
+        return _NEVER_CALLED if recording.gpus.listed else why_absent("nsight.no_gpu")
     notes = recording.export.frame("DIAGNOSTIC_EVENT")["text"].drop_nulls()
     if recording.gpus.listed and notes.str.contains(_LOST).any():
         return _CALLS_LOST

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame
+from stepscope.formats.declared_words import why_absent
 from stepscope.rundir import shown_name
 from stepscope.trace.reading.texts import shortened
 from stepscope.trace.tables import DEVICES
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
     from stepscope.formats.assemble import DeviceTables
     from stepscope.formats.nsight_systems.decoded.recording import Recording
+    from stepscope.unavailable import Unavailable
 
 FORMAT: Final = "Nsight Systems SQLite"
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The database lists no GPU, and none worked.",
-    remedy="Record on a machine with a GPU, with `nsys profile --trace=cuda,nvtx`.",
-)
 _LONGEST_NAME: Final = 200
 _COLUMNS: Final = {
     "cores": "smCount",
@@ -64,7 +60,7 @@ def devices(recording: Recording, activity: DeviceTables) -> pl.DataFrame | Unav
     used = {it.device for it in recording.tracks if it.device is not None}
     listed = recording.gpus.listed
     if not used and not listed:
-        return _NO_DEVICE
+        return why_absent("nsight.none_listed")
     rows = []
     for device in sorted(used | listed.keys()):
         said = listed.get(device, {})

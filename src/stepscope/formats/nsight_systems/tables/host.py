@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.formats.assemble import as_declared, is_loader_call
+from stepscope.formats.assemble import EventValues, as_declared, is_loader_call
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.nsight_systems.decoded.beside import ALLOCATED
 from stepscope.formats.nsight_systems.decoded.events import Origin
-from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.reading.texts import Shortening
-from stepscope.trace.stats import DOUBLE, INT, REF
-from stepscope.trace.tables import ALLOCATIONS, ITERATORS, LAUNCHES, STATS
-from stepscope.unavailable import Unavailable
+from stepscope.trace.tables import (
+    ALLOCATIONS,
+    DOUBLE,
+    INT,
+    ITERATORS,
+    LAUNCHES,
+    REF,
+    STATS,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.nsight_systems.decoded.recording import Recording
+    from stepscope.unavailable import Unavailable
 
 #: Column → name of the value.
 _OF_RANGES: Final = {"op_id": "op_id", "seq": "seq"}
@@ -42,39 +49,9 @@ _ELSEWHERE: Final = {
     4: "managed memory",
     6: "managed memory",
 }
-_NO_MEMORY: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The database holds no memory events of the CUDA driver.",
-    remedy="Record with `nsys profile --trace=cuda --cuda-memory-usage=true`; what the "
-    "framework's allocator does with the memory, its own profiler records.",
-)
-_NO_CALLS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No call of CUDA was recorded, so it is unknown what launched the device's "
-    "work.",
-    remedy="Record with `nsys profile --trace=cuda,nvtx`.",
-)
-_NO_LOADER: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="No range in the database is a call of a DataLoader.",
-    remedy="Run the steps inside of torch.autograd.profiler.emit_nvtx(), which names "
-    "these calls.",
-)
 
 
-class Arguments(Frozen, frozen=True, kw_only=True, eq=True):
-    """The table `stats` with its texts.
-
-    Attributes:
-        frame: Rows of `stats`.
-        strings: Handle → text.
-    """
-
-    frame: pl.DataFrame
-    strings: tuple[str, ...]
-
-
-def collect_arguments(recording: Recording) -> Arguments:
+def collect_arguments(recording: Recording) -> EventValues:
     """Return every value of every event, by event."""
     handles: dict[str, int] = {}
     parts = []
@@ -92,8 +69,11 @@ def collect_arguments(recording: Recording) -> Arguments:
         places, rows = recording.rows_of(origin)
         for column, name in columns.items():
             key = handles.setdefault(name, len(handles))
-            parts.append(_values(rows, frame[column].gather(places), key, INT))
-    parts.append(_counted(recording, handles))
+            parts.append(_value_rows(rows, frame[column].gather(places), key, INT))
+    places, rows = recording.rows_of(Origin.COUNTER)
+    counted = recording.counters["value"].gather(places).to_numpy().view(np.int64)
+    key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
+    parts.append(_value_rows(rows, pl.Series(counted), key, DOUBLE))
     places, rows = recording.rows_of(Origin.RANGE)
     sizes = recording.host.ranges["sizes"].gather(places)
     key = handles.setdefault("sizes", len(handles))
@@ -105,19 +85,12 @@ def collect_arguments(recording: Recording) -> Arguments:
     refs = sizes.replace_strict(
         texts, pl.Series(numbers, dtype=pl.Int64), default=None, return_dtype=pl.Int64
     )
-    parts.append(_values(rows, refs, key, REF))
+    parts.append(_value_rows(rows, refs, key, REF))
     frame = pl.concat(parts).sort("event", maintain_order=True)
-    return Arguments(frame=frame, strings=tuple(handles))
+    return EventValues(frame=frame, strings=tuple(handles))
 
 
-def _counted(recording: Recording, handles: dict[str, int]) -> pl.DataFrame:
-    places, rows = recording.rows_of(Origin.COUNTER)
-    values = recording.counters["value"].gather(places).to_numpy().view(np.int64)
-    key = handles.setdefault(StatKey.COUNTER_VALUE, len(handles))
-    return _values(rows, pl.Series(values), key, DOUBLE)
-
-
-def _values(
+def _value_rows(
     rows: NDArray[np.int32], values: pl.Series, key: int, kind: int
 ) -> pl.DataFrame:
     known = values.is_not_null()
@@ -142,7 +115,7 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     """
     places, rows = recording.rows_of(Origin.MEMORY)
     if not len(places):
-        return _NO_MEMORY
+        return why_absent("nsight.no_memory")
     events = recording.timeline.events[rows].select("start_ps")
     given = (
         recording.memory[places]
@@ -203,7 +176,7 @@ def launches(recording: Recording) -> pl.DataFrame | Unavailable:
     whole = calls.hstack(events).with_columns(event=pl.Series(rows))
     whole = whole.filter(pl.col("correlation").is_not_null())
     if whole.is_empty():
-        return _NO_CALLS
+        return why_absent("nsight.no_calls")
     return whole.select(
         pl.col(name).cast(dtype) for name, dtype in LAUNCHES.dtypes().items()
     )
@@ -218,7 +191,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     types = np.flatnonzero(is_call).tolist()
     calls = events.filter(pl.col("type").is_in(types))
     if calls.is_empty():
-        return _NO_LOADER
+        return why_absent("nsight.no_loader")
     return calls.select(
         *("event", "track", "start_ps", "dur_ps"),
         long_name=names.gather(calls["type"]),

@@ -15,7 +15,7 @@ import polars as pl
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.reading.texts import shortened
-from stepscope.trace.stats import DOUBLE, INT, PLACE_TEXT, REF, UINT
+from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.xspace.reading.pivot import intern_places
 
 if TYPE_CHECKING:

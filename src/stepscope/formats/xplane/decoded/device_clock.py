@@ -51,11 +51,23 @@ def use_device_clock(
         The largest correction of a start or a duration in ps; 0 where no event tells
         its own times.
     """
-    told = _told(space, len(start))
-    if told is None:
+    of_key = [_stat_by_event(space, it, len(start)) for it in (_OFFSET, _DURATION)]
+    if any(one is None for one in of_key):
         return 0
-    rows, own_start, own_dur = told
-    by_device = _rows_by_device(space, tracks)
+    (own_start, has_start), (own_dur, has_dur) = (one for one in of_key if one)
+    sane = has_start & has_dur & (own_dur >= 0) & (own_dur <= _LAST_PS)
+    sane &= np.abs(own_start) <= _LAST_PS
+    rows = np.flatnonzero(sane)
+    own_start, own_dur = own_start[rows], own_dur[rows]
+    begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
+    lines: dict[str, list[int]] = {}
+    for track in tracks:
+        if track.role.device_type is not None:
+            lines.setdefault(track.role.group, []).extend(track.lines)
+    by_device = [
+        np.concatenate([np.arange(begins[it], ends[it], dtype=np.int64) for it in some])
+        for some in lines.values()
+    ]
     on_device = np.zeros(len(start), np.bool_)
     for some in by_device:
         on_device[some] = True
@@ -82,21 +94,7 @@ def use_device_clock(
     return moved
 
 
-def _told(
-    space: XSpace, count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return events that carry a start and a duration of their own, with both."""
-    of_key = [_values(space, name, count) for name in (_OFFSET, _DURATION)]
-    if any(one is None for one in of_key):
-        return None
-    (own_start, has_start), (own_dur, has_dur) = (one for one in of_key if one)
-    sane = has_start & has_dur & (own_dur >= 0) & (own_dur <= _LAST_PS)
-    sane &= np.abs(own_start) <= _LAST_PS
-    rows = np.flatnonzero(sane)
-    return rows, own_start[rows], own_dur[rows]
-
-
-def _values(
+def _stat_by_event(
     space: XSpace, name: str, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
     keys = [at for at, text in enumerate(space.strings) if text == name]
@@ -112,18 +110,6 @@ def _values(
     event = given.event[at]
     found[event], present[event] = number, is_number
     return found, present
-
-
-def _rows_by_device(space: XSpace, tracks: Sequence[Track]) -> list[NDArray[np.int64]]:
-    begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
-    lines: dict[str, list[int]] = {}
-    for track in tracks:
-        if track.role.device_type is not None:
-            lines.setdefault(track.role.group, []).extend(track.lines)
-    return [
-        np.concatenate([np.arange(begins[it], ends[it], dtype=np.int64) for it in some])
-        for some in lines.values()
-    ]
 
 
 def _move_between(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 
 from stepscope.formats.xplane.decoded.columns import NO_TEXT, Texts, Values
 from stepscope.formats.xplane.decoded.shown_texts import (
@@ -20,7 +21,7 @@ from stepscope.formats.xplane.decoded.timeline import (
 )
 from stepscope.formats.xplane.decoded.tracks import (
     activity_tracks,
-    plane_roles,
+    plane_role,
     tracks_of,
 )
 from stepscope.frozen import Frozen
@@ -29,7 +30,7 @@ from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.reading.pivot import pivot, pivot_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -68,6 +69,12 @@ class EventStats(Frozen, frozen=True, eq=True):
             event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
         )
 
+    def frame(self, owner: str, dtypes: Mapping[str, pl.DataType]) -> pl.DataFrame:
+        """Return the declared table, whose column `owner` says whose stats they are."""
+        names = ("key", "kind", "value", "length")
+        columns = {name: getattr(self, name) for name in names}
+        return pl.DataFrame({owner: self.event, **columns}, schema=dtypes)
+
 
 class Recording:
     """A decoded file with its tracks and its timeline.
@@ -88,9 +95,9 @@ class Recording:
         self.host = host
         self.paths = paths
         self.shortening = Shortening()
-        space = _shortened(space, self.shortening)
+        space = _shorten_texts(space, self.shortening)
         self.space = space
-        self.roles: list[PlaneRole] = plane_roles(space.planes)
+        self.roles: list[PlaneRole] = [plane_role(it) for it in space.planes]
         self.tracks: list[Track] = tracks_of(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
@@ -99,17 +106,14 @@ class Recording:
         self.strings: tuple[str, ...] = tuple(space.strings)
         self._shared_values: dict[str, Values | None] = {}
         if self.activity_tracks:
-            self._add_shown_texts()
-
-    def _add_shown_texts(self) -> None:
-        known = len(self.strings)
-        texts = self.texts()
-        tracks = [self.tracks[row] for row in self.activity_tracks]
-        add_shown_texts(texts, self.space, tracks, self.programs.values())
-        self.strings = tuple(texts.strings)
-        self._handles |= {
-            text: known + at for at, text in enumerate(self.strings[known:])
-        }
+            known = len(self.strings)
+            texts = self.texts()
+            tracks = [self.tracks[row] for row in self.activity_tracks]
+            add_shown_texts(texts, self.space, tracks, self.programs.values())
+            self.strings = tuple(texts.strings)
+            self._handles |= {
+                text: known + at for at, text in enumerate(self.strings[known:])
+            }
 
     def texts(self) -> Texts:
         """Return all texts by handle; a table may add the texts that it compares."""
@@ -142,6 +146,12 @@ class Recording:
         order = np.argsort(event, kind="stable")
         order = order[np.searchsorted(event[order], np.int32(0)) :]
         return stats.taken(order, event[order])
+
+    @property
+    def type_stats(self) -> EventStats:
+        """Stats that event types carry; `event` is the type."""
+        given = self.space.type_stats
+        return EventStats(given.type, given.key, given.kind, given.value, given.length)
 
     @cached_property
     def activity_tracks(self) -> list[int]:
@@ -193,9 +203,12 @@ class Recording:
     def host_values(self, key: str) -> tuple[NDArray[np.int64], Values]:
         """Return the host threads' events that carry a stat, ascending, with values."""
         handle = self.handle(key)
-        stats = [
-            self._stats_of(begin, end) for begin, end in self.ranges(self.host_tracks)
-        ]
+        stats = []
+        for bounds in self.ranges(self.host_tracks):
+            # The needles have the type of the column, which is not copied then.
+            needles = np.array(bounds, dtype=np.int32)
+            low, high = np.searchsorted(self.stats.event, needles).tolist()
+            stats.append(self.stats.part(low, high))
         places = [np.flatnonzero(part.key == handle) for part in stats]
         total = sum(map(len, places))
         rows, values = np.empty(total, np.int64), Values.none(total)
@@ -236,7 +249,7 @@ class Recording:
         """Return stats by name for the events [begin, end), own or of their type."""
         handles = [self.handle(key) for key in keys]
         found = pivot(self.stats, handles, event_begin=begin, event_end=end)
-        return self._or_shared(keys, found, self.timeline.type[begin:end])
+        return self._own_or_shared(keys, found, self.timeline.type[begin:end])
 
     def values_at(
         self, keys: Sequence[str], rows: NDArray[np.int64]
@@ -244,45 +257,33 @@ class Recording:
         """Return stats by name for the events in some rows, own or of their type."""
         handles = [self.handle(key) for key in keys]
         found = pivot_rows(self.stats, handles, rows.astype(np.int32))
-        return self._or_shared(keys, found, self.timeline.type[rows])
+        return self._own_or_shared(keys, found, self.timeline.type[rows])
 
     def type_values(self, keys: Sequence[str]) -> dict[str, Values]:
         """Return the stats of some names that event types carry, by type."""
-        given = self.space.type_stats
-        stats = EventStats(given.type, given.key, given.kind, given.value, given.length)
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
-        return _by_key(keys, pivot(stats, handles, event_begin=0, event_end=count))
+        found = pivot(self.type_stats, handles, event_begin=0, event_end=count)
+        return _values_by_key(keys, found)
 
-    def _stats_of(self, begin: int, end: int) -> EventStats:
-        # The needles have the type of the column, which is not copied then.
-        low, high = np.searchsorted(
-            self.stats.event, np.array([begin, end], dtype=np.int32)
-        ).tolist()
-        return self.stats.part(low, high)
-
-    def _or_shared(
+    def _own_or_shared(
         self, keys: Sequence[str], found: Pivot, types: NDArray[np.int32]
     ) -> dict[str, Values]:
-        shared = self._shared(tuple(keys))
+        # What types carry is kept for the next block; None for a name without.
+        shared = self._shared_values
+        missing = [key for key in keys if key not in shared]
+        if missing:
+            for key, values in self.type_values(missing).items():
+                shared[key] = values if values.kind.any() else None
         return {
             key: values
             if (of_types := shared[key]) is None
-            else _or_shared(values, of_types, types)
-            for key, values in _by_key(keys, found).items()
+            else _with_shared_values(values, of_types, types)
+            for key, values in _values_by_key(keys, found).items()
         }
 
-    def _shared(self, keys: tuple[str, ...]) -> dict[str, Values | None]:
-        """Return what types carry, None for a name without; kept for the next block."""
-        kept = self._shared_values
-        missing = [key for key in keys if key not in kept]
-        if missing:
-            for key, values in self.type_values(missing).items():
-                kept[key] = values if values.kind.any() else None
-        return {key: kept[key] for key in keys}
 
-
-def _shortened(space: XSpace, cut: Shortening) -> XSpace:
+def _shorten_texts(space: XSpace, cut: Shortening) -> XSpace:
     planes = tuple(
         msgspec.structs.replace(
             plane,
@@ -304,14 +305,16 @@ def _shortened(space: XSpace, cut: Shortening) -> XSpace:
     )
 
 
-def _by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
+def _values_by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
     return {
         key: Values(found.kind[slot], found.value[slot], found.length[slot])
         for slot, key in enumerate(keys)
     }
 
 
-def _or_shared(values: Values, shared: Values, types: NDArray[np.int32]) -> Values:
+def _with_shared_values(
+    values: Values, shared: Values, types: NDArray[np.int32]
+) -> Values:
     own = values.kind != 0
     return Values(
         np.where(own, values.kind, shared.kind[types]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.formats.xplane.decoded.columns import Values, distinct_handles
 from stepscope.patterns import Pattern
-from stepscope.trace.stats import PLACE_TEXT
+from stepscope.trace.tables import PLACE_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,16 +57,12 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
         if has_number[row]:
             program = int(numbers[row])
         elif numbered is not None:
-            program = _signed(int(numbered["program"]))
+            wrapped = int(numbered["program"]) & (2**64 - 1)
+            program = wrapped - 2**64 if wrapped >= 2**63 else wrapped
         else:
             program = int(types.id[row])
         found[program] = Program(numbered["module"] if numbered else name, row)
     return found
-
-
-def _signed(number: int) -> int:
-    wrapped = number & (2**64 - 1)
-    return wrapped - 2**64 if wrapped >= 2**63 else wrapped
 
 
 def add_shown_texts(

@@ -14,6 +14,7 @@ import polars as pl
 
 from stepscope._core.nesting import first_unordered
 from stepscope._core.spans import survey
+from stepscope.formats.assemble import PlacedEvents
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
@@ -58,12 +59,10 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     impossible: int
 
 
-class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
+class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
     """The events of all tracks in their final rows.
 
     Attributes:
-        track, type, start_ps, dur_ps: Columns of `events`.
-        event_begin, event_end: By track, its rows.
         rows: Final row → row in the file; None where they are equal.
         aggregate_track, aggregate_type, aggregate_count, aggregate_ps: Columns of
             `aggregates`.
@@ -76,12 +75,6 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         file_rows: How many events the file holds, refused ones too.
     """
 
-    track: NDArray[np.int32]
-    type: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    event_begin: NDArray[np.int64]
-    event_end: NDArray[np.int64]
     rows: NDArray[np.int64] | None
     aggregate_track: NDArray[np.int32]
     aggregate_type: NDArray[np.int32]
@@ -102,17 +95,6 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
         # Rows of a track are in order of their starts.
         first = int(self.start_ps[self.event_begin[filled]].min())
         return first, int(self.last_ps[filled].max())
-
-    def frame(self) -> pl.DataFrame:
-        """Return the table `events`."""
-        return pl.DataFrame(
-            {
-                "track": self.track,
-                "type": self.type,
-                "start_ps": self.start_ps,
-                "dur_ps": self.dur_ps,
-            }
-        )
 
     def aggregates(self) -> pl.DataFrame:
         """Return the table `aggregates`."""
@@ -151,7 +133,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     start = space.events.offset_ps
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
-    odd, disorder, last = _surveyed(space, base).T
+    odd, disorder, last = _survey_lines(space, base).T
     beyond = _beyond(start) if odd.any() else _NO_ROWS
     start[beyond] = 0
     for line, shift in enumerate(base.shift_ps.tolist()):
@@ -172,15 +154,13 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     for row, track in enumerate(tracks):
         ranges = [range(begins[line], ends[line]) for line in track.lines]
         ordered = is_plain and not disorder[list(track.lines)].any()
-        part = _rows_of_track(ranges, drop, start, dur, ordered=ordered)
-        if isinstance(part, _Sorted):
-            if not moved_ps or track.role.device_type is None:
-                unordered.append(row)
-            part = part.rows
+        part, was_ordered = _rows_of_track(ranges, drop, start, dur, ordered=ordered)
+        if not was_ordered and (not moved_ps or track.role.device_type is None):
+            unordered.append(row)
         parts.append(part)
     counts = np.array([len(part) for part in parts], dtype=np.int64)
     event_end = np.cumsum(counts)
-    rows = _row_order(parts, len(start))
+    rows = _order_of_rows(parts, len(start))
     types = space.events.type
     line_track = np.zeros(len(begins), dtype=np.int32)
     for row, track in enumerate(tracks):
@@ -214,7 +194,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     )
 
 
-def _surveyed(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
+def _survey_lines(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
     """Return by line: rows with odd times, rows out of order, and the last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
@@ -249,10 +229,6 @@ def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero((times < -_LAST_PS) | (times > _LAST_PS))
 
 
-class _Sorted(Frozen, frozen=True, eq=True):
-    rows: NDArray[np.int64]
-
-
 def _rows_of_track(
     ranges: Sequence[range],
     drop: NDArray[np.int64],
@@ -260,8 +236,8 @@ def _rows_of_track(
     dur: NDArray[np.int64],
     *,
     ordered: bool,
-) -> NDArray[np.int64] | range | _Sorted:
-    """Return the rows of the file that a track holds, in the order of a track.
+) -> tuple[NDArray[np.int64] | range, bool]:
+    """Return the rows of a track in its order, and whether the file has them in it.
 
     Start ascending, then duration descending, then as in the file; `ordered` says that
     each range is known to be so.
@@ -272,7 +248,7 @@ def _rows_of_track(
         if low == high:
             end = whole.stop
             if ordered or first_unordered(start, dur, whole.start, end) == end:
-                return whole
+                return whole, True
             rows = np.arange(whole.start, whole.stop, dtype=np.int64)
         else:
             rows = np.setdiff1d(
@@ -286,11 +262,11 @@ def _rows_of_track(
         rows = rows[~np.isin(rows, drop)]
     starts, durs = start[rows], dur[rows]
     if first_unordered(starts, durs, 0, len(rows)) == len(rows):
-        return rows
-    return _Sorted(rows[np.lexsort((-durs, starts))])
+        return rows, True
+    return rows[np.lexsort((-durs, starts))], False
 
 
-def _row_order(
+def _order_of_rows(
     parts: Sequence[NDArray[np.int64] | range], file_rows: int
 ) -> NDArray[np.int64] | None:
     """Return all tracks' rows in turn; None where that is the order of the file."""

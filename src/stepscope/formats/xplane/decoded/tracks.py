@@ -6,19 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import polars as pl
-
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.tables import TRACKS
 from stepscope.xspace.samples_line import SamplesLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
     from stepscope.xspace.reading.columns import Plane, XSpace
 
 HOST_PLANE: Final = "/host:CPU"
@@ -121,10 +113,20 @@ class Track(NamedTuple):
     id: int
     lines: tuple[int, ...]
 
+    @property
+    def plane(self) -> str:
+        """Name under which it is shown with others."""
+        return self.role.group
 
-def plane_roles(planes: Iterable[Plane]) -> list[PlaneRole]:
-    """Return the role of every plane, in file order."""
-    return [_role(plane) for plane in planes]
+    @property
+    def device(self) -> int | None:
+        """Ordinal of its device; None on the host."""
+        return self.role.device
+
+    @property
+    def process(self) -> int | None:
+        """Process id, where recorded."""
+        return self.role.process
 
 
 def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
@@ -155,7 +157,7 @@ def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
             tracks[same] = before._replace(lines=(*before.lines, row))
             continue
         shown = space.strings[display] if display >= 0 else ""
-        kind, derived = _kind(role, line, name)
+        kind, derived = _kind_of_line(role, line, name)
         of_name[role.group, line, name] = len(tracks)
         of_id.setdefault((role.group, line), len(tracks))
         tracks.append(
@@ -169,26 +171,6 @@ def tracks_of(space: XSpace, roles: list[PlaneRole]) -> list[Track]:
             )
         )
     return tracks
-
-
-def tracks_frame(
-    tracks: list[Track], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> pl.DataFrame:
-    """Return the declared frame; `begin` and `end` are rows of events, by track."""
-    return pl.DataFrame(
-        {
-            "plane": [track.role.group for track in tracks],
-            "name": [track.name for track in tracks],
-            "kind": [track.kind for track in tracks],
-            "derived": [track.derived for track in tracks],
-            "device": [track.role.device for track in tracks],
-            "process": [track.role.process for track in tracks],
-            "id": [track.id for track in tracks],
-            "event_begin": begin,
-            "event_end": end,
-        },
-        schema=TRACKS.dtypes(),
-    )
 
 
 def line_types(name: str) -> tuple[str, ...]:
@@ -207,7 +189,8 @@ def activity_tracks(tracks: list[Track]) -> list[int]:
     ]
 
 
-def _role(plane: Plane) -> PlaneRole:
+def plane_role(plane: Plane) -> PlaneRole:
+    """Return what the lines of a plane are, by its name."""
     name, process = plane.name, integer(plane, "process_id")
     child = _CHILD.match(name)
     if child is not None:
@@ -231,7 +214,7 @@ def _role(plane: Plane) -> PlaneRole:
     return PlaneRole(group=plane.name or f"plane {plane.id}", process=process)
 
 
-def _kind(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
+def _kind_of_line(role: PlaneRole, line: int, name: str) -> tuple[str, str | None]:
     """Return the kind of a line's track, and which view it is where it is derived."""
     if line == _COUNTERS_ID or name == "_counters_":
         return "counters", None

@@ -181,7 +181,12 @@ def geometries_of(
     """
     texts = distinct_handles(details, len(strings))
     parsed = {int(text): parse_geometry(strings[text]) for text in texts.tolist()}
-    refused = _refused(details, parsed, len(strings))
+    refused: Counter[str] = Counter()
+    if any(it.refused for it in parsed.values()):
+        kernels = np.bincount(details[details >= 0], minlength=len(strings))
+        for text, shape in parsed.items():
+            for field in set(shape.refused):
+                refused[field] += int(kernels[text])
     table: dict[Geometry, int] = {}
     row_of = np.full(len(strings), -1, dtype=np.int32)
     for text, geometry in parsed.items():
@@ -191,7 +196,25 @@ def geometries_of(
     rows = by_row(row_of, details, none=-1)
     if occupancy is not None:
         rows = _with_occupancy(rows, occupancy, table)
-    return rows, _frame(list(table)), refused
+    shapes = list(table)
+    columns: dict[str, list[int | float | None]] = {
+        "registers": [it.registers for it in shapes],
+        "static_shared_memory_bytes": [it.static_shared for it in shapes],
+        "dynamic_shared_memory_bytes": [it.dynamic_shared for it in shapes],
+        "shared_memory_bytes": [it.shared for it in shapes],
+        "occupancy_percent": [it.occupancy for it in shapes],
+    }
+    for at, axis in enumerate("xyz"):
+        columns[f"block_{axis}"] = [it.block and it.block[at] for it in shapes]
+        columns[f"grid_{axis}"] = [it.grid and it.grid[at] for it in shapes]
+    dtypes = GEOMETRIES.dtypes()
+    return (
+        rows,
+        pl.DataFrame(
+            {name: columns[name] for name in dtypes}, schema=dtypes, strict=True
+        ),
+        refused,
+    )
 
 
 def _with_occupancy(
@@ -219,37 +242,6 @@ def _with_occupancy(
     result = rows.copy()
     result[apart] = np.array(numbers, dtype=np.int32)[inverse.reshape(-1)]
     return result
-
-
-def _refused(
-    details: NDArray[np.int32], parsed: dict[int, Geometry], table_size: int
-) -> dict[str, int]:
-    odd = {text: it.refused for text, it in parsed.items() if it.refused}
-    if not odd:
-        return {}
-    kernels = np.bincount(details[details >= 0], minlength=table_size)
-    counts: Counter[str] = Counter()
-    for text, fields in odd.items():
-        for field in set(fields):
-            counts[field] += int(kernels[text])
-    return dict(counts)
-
-
-def _frame(shapes: Sequence[Geometry]) -> pl.DataFrame:
-    columns: dict[str, list[int | float | None]] = {
-        "registers": [it.registers for it in shapes],
-        "static_shared_memory_bytes": [it.static_shared for it in shapes],
-        "dynamic_shared_memory_bytes": [it.dynamic_shared for it in shapes],
-        "shared_memory_bytes": [it.shared for it in shapes],
-        "occupancy_percent": [it.occupancy for it in shapes],
-    }
-    for at, axis in enumerate("xyz"):
-        columns[f"block_{axis}"] = [it.block and it.block[at] for it in shapes]
-        columns[f"grid_{axis}"] = [it.grid and it.grid[at] for it in shapes]
-    dtypes = GEOMETRIES.dtypes()
-    return pl.DataFrame(
-        {name: columns[name] for name in dtypes}, schema=dtypes, strict=True
-    )
 
 
 class CopyTable:

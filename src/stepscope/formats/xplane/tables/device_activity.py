@@ -19,7 +19,6 @@ from stepscope.formats.xplane.decoded.tracks import line_types
 from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
 from stepscope.formats.xplane.tables.details import CopyTable, geometries_of
 from stepscope.formats.xplane.tables.programs import program_modules
-from stepscope.trace.device_activity import ACTIVITY_KINDS
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
     SOME_COPY,
@@ -31,12 +30,11 @@ from stepscope.trace.reading.activity_names import (
 )
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.tables import DEVICE_ACTIVITY
+from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.columns import Texts
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
     from stepscope.formats.xplane.tables.programs import ProgramRuns
@@ -71,12 +69,19 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
     devices = [recording.tracks[it].role.device for it in recording.activity_tracks]
+    # By activity track the one kind of copy in its name, else `SOME_COPY`.
+    codes = []
+    for number in recording.activity_tracks:
+        words = line_types(recording.tracks[number].name)
+        kinds = {kind_of_line_type(word) for word in words} - {"kernel", NOT_ACTIVITY}
+        only = kinds.pop() if len(kinds) == 1 else None
+        codes.append(_CODES[only or SOME_COPY])
     undirected = copies.resolve(
         code,
         codes=_CODES,
         track=rows.position,
         device=np.array(devices, dtype=np.int64),
-        fallback=_line_codes(recording),
+        fallback=np.array(codes, dtype=np.uint8),
     )
     details = rows.handles.get("kernel_details")
     geometry, geometries, refused = geometries_of(
@@ -89,8 +94,9 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         return _nothing(recording)
     # Normally all are: then no column needs a copy.
     chosen = slice(None) if kept.all() else np.flatnonzero(kept)
+    kind_names = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
     columns = {
-        "kind": _kinds(code[chosen]),
+        "kind": kind_names.gather(pl.Series(code[chosen])),
         "geometry": series_of("geometry", geometry[chosen]),
         "op": series_of("op", ops[chosen]),
     }
@@ -99,12 +105,18 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         size, known = sizes
         columns["bytes"] = nullable("bytes", size[chosen], known[chosen])
     frame = _frame(recording, rows, chosen, columns, runs)
+    numbers = np.arange(len(recording.activity_tracks), dtype=np.int32)
+    begins = np.searchsorted(rows.position[chosen], numbers, side="left").tolist()
+    ends = np.searchsorted(rows.position[chosen], numbers, side="right").tolist()
     return Activity(
         frame=frame,
         geometries=geometries,
         refused=refused,
         undirected=undirected,
-        by_track=_track_rows(recording, rows.position[chosen]),
+        by_track={
+            track: (begins[at], ends[at])
+            for at, track in enumerate(recording.activity_tracks)
+        },
     )
 
 
@@ -129,13 +141,7 @@ def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
         code = np.where(details >= 0, by_row(launched, types), code)
     if rows.passive is not None:
         code[rows.passive] = _NONE
-    return _without_idle_tracks(recording, code)
-
-
-def _without_idle_tracks(
-    recording: Recording, code: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
-    """Leave out streams of allocations or overhead only, and ops that hold others."""
+    # Leave out streams of allocations or overhead only, and ops that hold others.
     at = 0
     for number in recording.activity_tracks:
         track = recording.tracks[number]
@@ -146,21 +152,17 @@ def _without_idle_tracks(
         if words and all(kind_of_line_type(word) == NOT_ACTIVITY for word in words):
             code[here] = _NONE
         if track.kind == "core":
-            code[here] = np.where(_leaves(recording, begin, end), _KERNEL, _NONE)
+            # An event that holds another one that takes time is none.
+            line = recording.timeline
+            leaves = np.ones(end - begin, dtype=np.bool_)
+            # An instant inside an op does not split it.
+            lasting = np.flatnonzero(line.dur_ps[begin:end] > 0)
+            start = line.start_ps[begin:end][lasting]
+            stop = start + line.dur_ps[begin:end][lasting]
+            holds = (start[1:] < stop[:-1]) & (stop[1:] <= stop[:-1])
+            leaves[lasting[:-1][holds]] = False
+            code[here] = np.where(leaves, _KERNEL, _NONE)
     return code
-
-
-def _leaves(recording: Recording, begin: int, end: int) -> NDArray[np.bool_]:
-    """Return whether each event of a nested track holds no other that takes time."""
-    line = recording.timeline
-    leaves = np.ones(end - begin, dtype=np.bool_)
-    # An instant inside an op does not split it.
-    lasting = np.flatnonzero(line.dur_ps[begin:end] > 0)
-    start = line.start_ps[begin:end][lasting]
-    stop = start + line.dur_ps[begin:end][lasting]
-    holds = (start[1:] < stop[:-1]) & (stop[1:] <= stop[:-1])
-    leaves[lasting[:-1][holds]] = False
-    return leaves
 
 
 def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
@@ -179,7 +181,13 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
             break
         texts = given if lacking is None else given[lacking]
         if key == ANNOTATION:
-            texts = _outermost(recording, rows.texts, texts)
+            # Handles of annotations' first levels; each distinct one is cut once.
+            distinct = distinct_handles(texts, len(rows.texts.strings)).tolist()
+            other = no_handles(len(rows.texts.strings) + 1)
+            other[distinct] = [
+                recording.handle(outermost(rows.texts.strings[it])) for it in distinct
+            ]
+            texts = other[texts]
         texts = _without_unknown(recording, texts)
         if ops is None or lacking is None:
             # The gathered column itself is filled further: nobody else reads it.
@@ -230,17 +238,6 @@ def _mark_waits(
             np.copyto(code, kinds[handles], where=code == _KERNEL)
 
 
-def _line_codes(recording: Recording) -> NDArray[np.uint8]:
-    """Return by activity track the one kind of copy in its name, else `SOME_COPY`."""
-    codes = []
-    for number in recording.activity_tracks:
-        words = line_types(recording.tracks[number].name)
-        kinds = {kind_of_line_type(word) for word in words} - {"kernel", NOT_ACTIVITY}
-        only = kinds.pop() if len(kinds) == 1 else None
-        codes.append(_CODES[only or SOME_COPY])
-    return np.array(codes, dtype=np.uint8)
-
-
 def _frame(
     recording: Recording,
     rows: ActivityRows,
@@ -281,22 +278,16 @@ def _frame(
             number, present = rows.numbers[key]
             given[column] = nullable(column, number[chosen], present[chosen])
     if "correlation" not in given and len(runs.call):
-        run = _runs(recording, runs, rows)[chosen]
+        run = np.full(len(rows.event), -1)
+        all_starts_ps = line.start_ps[rows.event]
+        for place, row in enumerate(recording.activity_tracks):
+            track = recording.tracks[row]
+            if track.kind == "core" and track.device is not None:
+                on_track = rows.position == place
+                run[on_track] = runs.at(track.device, all_starts_ps[on_track])
+        run = run[chosen]
         given["correlation"] = nullable("correlation", run, run >= 0)
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
-
-
-def _runs(
-    recording: Recording, runs: ProgramRuns, rows: ActivityRows
-) -> NDArray[np.int64]:
-    found = np.full(len(rows.event), -1)
-    start_ps = recording.timeline.start_ps[rows.event]
-    for position, number in enumerate(recording.activity_tracks):
-        track = recording.tracks[number]
-        if track.kind == "core" and track.role.device is not None:
-            mine = rows.position == position
-            found[mine] = runs.at(track.role.device, start_ps[mine])
-    return found
 
 
 def _names(
@@ -324,11 +315,6 @@ def _names(
     return {key: series_of(key, handles[chosen]) for key, handles in names.items()}
 
 
-def _kinds(code: NDArray[np.uint8]) -> pl.Series:
-    kinds = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
-    return kinds.gather(pl.Series(code))
-
-
 def _without_unknown(
     recording: Recording, handles: NDArray[np.int32]
 ) -> NDArray[np.int32]:
@@ -340,30 +326,6 @@ def _without_unknown(
     same[recording.no_text] = -1
     same[-1] = -1
     return same[handles]
-
-
-def _outermost(
-    recording: Recording, texts: Texts, annotation: NDArray[np.int32]
-) -> NDArray[np.int32]:
-    """Return handles of annotations' first levels; each distinct one is cut once."""
-    distinct = distinct_handles(annotation, len(texts.strings)).tolist()
-    other = no_handles(len(texts.strings) + 1)
-    other[distinct] = [
-        recording.handle(outermost(texts.strings[it])) for it in distinct
-    ]
-    return other[annotation]
-
-
-def _track_rows(
-    recording: Recording, position: NDArray[np.int32]
-) -> dict[int, tuple[int, int]]:
-    numbers = np.arange(len(recording.activity_tracks), dtype=np.int32)
-    begins = np.searchsorted(position, numbers, side="left").tolist()
-    ends = np.searchsorted(position, numbers, side="right").tolist()
-    return {
-        track: (begins[at], ends[at])
-        for at, track in enumerate(recording.activity_tracks)
-    }
 
 
 def _nothing(recording: Recording) -> Activity:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.formats.assemble import environment_frame, or_lost
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.xplane.decoded.tracks import integer, raw, real, text
 from stepscope.frozen import Frozen
 from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
 from stepscope.xspace.wire import MalformedMessage, numbers_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.decoded.tracks import PlaneRole
     from stepscope.formats.xplane.tables.device_activity import Activity
+    from stepscope.unavailable import Unavailable
     from stepscope.xspace.reading.columns import Plane
 
 _PLANE: Final = "Task Environment"
@@ -29,11 +30,6 @@ _HZ_PER_KHZ: Final = 1_000
 _FLOPS_PER_TERAFLOPS: Final = 1e12
 _BYTES_PER_GIGABYTE: Final = 1e9
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The profile lists no accelerator.",
-    remedy="Run on a machine with a GPU or TPU, with the device tracer on.",
-)
 
 #: Real machines have fewer cores; a larger number is damage.
 _MOST_CORES: Final = 65_536
@@ -137,6 +133,16 @@ def environment(recording: Recording) -> pl.DataFrame:
     task = task_environment(recording)
     host, device, python = task.levels or (None, None, None)
     hull = recording.hull
+    start_ns = recording.base.epoch_ns or task.start_unix_ns
+    until_ns = task.complete_until_ns
+    complete_until = None
+    # What is years apart is damage.
+    if (
+        start_ns
+        and until_ns is not None
+        and abs(until_ns - start_ns) <= _MOST_NS // 100
+    ):
+        complete_until = (until_ns - start_ns) * PS_PER_NS
     row = {
         "file": " + ".join(shown_name(path) for path in recording.paths),
         "format": "XSpace",
@@ -152,20 +158,11 @@ def environment(recording: Recording) -> pl.DataFrame:
         "grouped": recording.handle("group_id") >= 0,
         "collectors": task.collectors,
         "cores": task.cores,
-        "complete_until_ps": _complete_until(recording, task),
+        "complete_until_ps": complete_until,
         "begin_ps": hull and hull[0],
         "end_ps": hull and hull[1],
     }
     return environment_frame(row)
-
-
-def _complete_until(recording: Recording, task: TaskEnvironment) -> int | None:
-    start_ns = recording.base.epoch_ns or task.start_unix_ns
-    until_ns = task.complete_until_ns
-    # What is years apart is damage.
-    if not start_ns or until_ns is None or abs(until_ns - start_ns) > _MOST_NS // 100:
-        return None
-    return (until_ns - start_ns) * PS_PER_NS
 
 
 def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
@@ -186,7 +183,7 @@ def devices(recording: Recording, activity: Activity) -> pl.DataFrame | Unavaila
                 for key, value in before.items()
             }
     if not found:
-        return or_lost(_NO_DEVICE, recording.damaged_at)
+        return or_lost(why_absent("xplane.none_listed"), recording.damaged_at)
     return pl.DataFrame(
         [found[device] for device in sorted(found)], schema=DEVICES.dtypes()
     )

@@ -8,37 +8,21 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.tracks import integer
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ALLOCATIONS
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.programs import ProgramRuns
+    from stepscope.unavailable import Unavailable
 
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The profile holds no device, so nothing was launched on one.",
-    remedy="Run on a machine with a GPU or TPU to see launches.",
-)
-_NO_CALLS: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="No host event carries a correlation id, so launch calls are unknown.",
-    remedy=Remedy.RECORD_LAUNCHES,
-)
 _BEGINNING: Final = "Iterator::"
-_NO_ITERATORS: Final = Unavailable(
-    code="NO_TFDATA_EVENTS",
-    reason="The profile holds no Iterator event and no call of a DataLoader.",
-    remedy=Remedy.RECORD_PIPELINE,
-)
 _NAMES: Final = {"MemoryAllocation": "allocate", "MemoryDeallocation": "deallocate"}
 #: Column → stat that holds the number.
 _BYTES: Final = {
@@ -71,11 +55,6 @@ _TORCH_NUMBERS: Final = {
     "Total Allocated": "allocated",
     "Total Reserved": "reserved",
 }
-_NO_ALLOCATIONS: Final = Unavailable(
-    code="NO_ALLOCATOR_EVENTS",
-    reason="The profile holds no MemoryAllocation or MemoryDeallocation event.",
-    remedy=Remedy.RECORD_ALLOCATIONS,
-)
 
 
 def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavailable:
@@ -88,7 +67,8 @@ def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavaila
         number = np.argsort(runs.call, kind="stable")
         rows = runs.call[number]
     if not len(rows):
-        return _absent(recording)
+        key = "no_calls" if recording.activity_tracks else "nothing_launched"
+        return or_lost(why_absent(f"xplane.{key}"), recording.damaged_at)
     line = recording.timeline
     track = line.track[rows]
     columns: dict[str, NDArray[np.generic] | pl.Series] = {
@@ -109,19 +89,13 @@ def launches(recording: Recording, runs: ProgramRuns) -> pl.DataFrame | Unavaila
     return pl.DataFrame(columns)
 
 
-def _absent(recording: Recording) -> Unavailable:
-    if not recording.activity_tracks:
-        return or_lost(_NO_DEVICE, recording.damaged_at)
-    return or_lost(_NO_CALLS, recording.damaged_at)
-
-
 def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call of every iterator, in the order of `events`."""
     rows = recording.host_rows(
         lambda name: name.startswith(_BEGINNING) or is_loader_call(name)
     )
     if not len(rows):
-        return or_lost(_NO_ITERATORS, recording.damaged_at)
+        return or_lost(why_absent("xplane.no_iterators"), recording.damaged_at)
     stats = recording.values_at(["id", "parent_id"], rows)
     line = recording.timeline
     types = line.type[rows]
@@ -160,12 +134,26 @@ def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
     fragmentation, has_fragmentation = stats["fragmentation"].reals()
     of_type = [_NAMES.get(name) for name in recording.type_names.tolist()]
     kinds = pl.Series("kind", of_type, pl.String)
+    # The name of the memory: its allocator, else index and device.
+    given = texts.series("name", texts.numbers(stats["allocator_name"]))
+    # Where a name of C was copied with what lay behind its end.
+    memories = given.str.split("\0").list.first().replace("", None)
+    if memories.null_count():
+        parts = [
+            nullable(key, *stats[key].integers()).cast(pl.String)
+            for key in ("index_on_host", "device_ordinal")
+        ]
+        numbered = pl.select(
+            pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
+        ).to_series()
+        memories = memories.zip_with(memories.is_not_null(), numbered)
+        memories = memories.fill_null("unknown")
     frame = pl.DataFrame(
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
             "kind": kinds.gather(recording.timeline.type[rows]),
-            "allocator": _memories(texts, stats),
+            "allocator": memories,
             "address": nullable("address", address.view(np.uint64), has_address),
             "fragmentation": nullable(
                 "fragmentation", fragmentation, has_fragmentation
@@ -209,7 +197,7 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         }
     ).filter(pl.col("bytes") != 0)
     if given.is_empty():
-        return or_lost(_NO_ALLOCATIONS, recording.damaged_at)
+        return or_lost(why_absent("xplane.no_allocations"), recording.damaged_at)
     sizes = {}
     for plane, role in zip(recording.space.planes, recording.roles, strict=True):
         size = integer(plane, "memory_size")
@@ -217,20 +205,3 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
             named = integer(plane, PROGRAM_ORDINAL)
             sizes[role.device if named is None else named] = size
     return allocation_rows(given, device_bytes=sizes)
-
-
-def _memories(texts: Texts, stats: dict[str, Values]) -> pl.Series:
-    """Return the name of the memory: its allocator, else index and device."""
-    given = texts.series("name", texts.numbers(stats["allocator_name"]))
-    # Where a name of C was copied with what lay behind its end.
-    named = given.str.split("\0").list.first().replace("", None)
-    if not named.null_count():
-        return named
-    parts = [
-        nullable(key, *stats[key].integers()).cast(pl.String)
-        for key in ("index_on_host", "device_ordinal")
-    ]
-    numbered = pl.select(
-        pl.concat_str(parts, separator="/", ignore_nulls=True).replace("", None)
-    ).to_series()
-    return named.zip_with(named.is_not_null(), numbered).fill_null("unknown")

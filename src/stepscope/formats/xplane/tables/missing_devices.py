@@ -13,13 +13,14 @@ from stepscope.formats.assemble import (
     idle_devices,
     or_lost,
 )
+from stepscope.formats.declared_words import why_absent
 from stepscope.formats.xplane.tables.environment import task_environment
 from stepscope.patterns import Pattern
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.device_activity import Activity
+    from stepscope.unavailable import Unavailable
 
 #: Calls of a runtime or driver; tracers give them ids, but not each of them.
 _CALL: Final = Pattern(r"^(?:cu|cuda|hip)[A-Z]\w*$")
@@ -61,13 +62,6 @@ _USUAL_REMEDY: Final = (
     "Record with device_tracer_level 1 while the device works; check that CUPTI or "
     "roctracer can be loaded and that users may profile."
 )
-_NO_DEVICE: Final = Unavailable(
-    code="NO_DEVICE_PLANE",
-    reason="The profile holds no device: the program ran on the CPU, or the device "
-    "tracer could not start.",
-    remedy="If the program used an accelerator, record with the device tracer on and "
-    "check that its library (CUPTI, roctracer) can be loaded.",
-)
 
 
 def unused_devices(recording: Recording) -> Unavailable | None:
@@ -106,27 +100,26 @@ def _allocated(recording: Recording) -> bool:
 
 def why_no_activity(recording: Recording, activity: Activity) -> Unavailable | None:
     """Return the reason that there is no device activity, None where there is some."""
+    errors = _device_messages(recording)
     if not any(role.core for role in recording.roles):
-        return _no_plane(recording)
+        if errors:
+            return why_absent(
+                "xplane.no_device.reported",
+                messages="; ".join(errors),
+                remedy=_remedy_against(errors),
+            )
+        return or_lost(why_absent("xplane.no_device"), recording.damaged_at)
     if activity.frame.height:
         return None
     unused = why_unused(recording, activity)
     if unused is not None:
         return unused
-    errors = _messages(recording)
     quoted = f" The producer reports: {'; '.join(errors)}" if errors else ""
     levels = task_environment(recording).levels
     if levels is not None and levels[1] == 0:
-        return Unavailable(
-            code="NO_DEVICE_EVENTS",
-            reason="A device is listed, but the device tracer was switched off "
-            f"(device_tracer_level 0).{quoted}",
-            remedy="Record with device_tracer_level 1.",
-        )
-    return Unavailable(
-        code="NO_DEVICE_EVENTS",
-        reason=f"A device is listed, but none of its activity was recorded.{quoted}",
-        remedy=_remedy(errors),
+        return why_absent("xplane.tracer_off", quoted=quoted)
+    return why_absent(
+        "xplane.no_activity", quoted=quoted, remedy=_remedy_against(errors)
     )
 
 
@@ -137,32 +130,20 @@ def why_unused(recording: Recording, activity: Activity) -> Unavailable | None:
     """
     if (
         activity.frame.height
-        or _messages(recording)
+        or _device_messages(recording)
         or recording.damaged_at is not None
     ):
         return None
     return unused_devices(recording)
 
 
-def _no_plane(recording: Recording) -> Unavailable:
-    errors = _messages(recording)
-    if errors:
-        return Unavailable(
-            code="NO_DEVICE_PLANE",
-            reason="The profile holds no device. The producer reports: "
-            f"{'; '.join(errors)}",
-            remedy=_remedy(errors),
-        )
-    return or_lost(_NO_DEVICE, recording.damaged_at)
-
-
-def _messages(recording: Recording) -> list[str]:
+def _device_messages(recording: Recording) -> list[str]:
     told = recording.space.warnings
     of_devices = (it for it in told if any(word in it.lower() for word in _OF_DEVICES))
     return [*recording.space.errors, *of_devices]
 
 
-def _remedy(errors: list[str]) -> str:
+def _remedy_against(errors: list[str]) -> str:
     text = " ".join(errors).lower()
     for words, remedy in _REMEDIES:
         if words in text:

@@ -15,12 +15,10 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import or_lost
+from stepscope.formats.declared_words import why_absent
 from stepscope.frozen import Frozen
-from stepscope.remedies import Remedy
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.stats import PLACE_BYTES, PLACE_TEXT
-from stepscope.trace.tables import HLO_OPS, PARAMETERS
-from stepscope.unavailable import Unavailable
+from stepscope.trace.tables import HLO_OPS, PARAMETERS, PLACE_BYTES, PLACE_TEXT
 from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 from stepscope.xspace.wire import MalformedMessage
 
@@ -29,22 +27,13 @@ if TYPE_CHECKING:
 
     from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
+    from stepscope.unavailable import Unavailable
 
 _RUN: Final = "run_id"
 _DEVICE: Final = "device_ordinal"
 _TEXTS: Final = (ParameterStat.SCOPE, ParameterStat.SHAPE, ParameterStat.DTYPE)
-_NOT_DESCRIBED: Final = Unavailable(
-    code="NOT_RECORDED",
-    reason="The recording does not describe the variables of the model.",
-    remedy=Remedy.DESCRIBE_MODEL,
-)
 #: Both spellings occur.
 _PROTO_KEYS: Final = ("Hlo Proto", "HLO Proto")
-_NO_HLO: Final = Unavailable(
-    code="NO_HLO",
-    reason="The profile holds no HLO module.",
-    remedy=Remedy.RECORD_HLO,
-)
 
 
 class ProgramRuns(Frozen, frozen=True):
@@ -135,7 +124,7 @@ def parameters(recording: Recording) -> pl.DataFrame | Unavailable:
     space = recording.space
     planes = [row for row, it in enumerate(space.planes) if it.name == MODEL_PLANE]
     if not planes:
-        return or_lost(_NOT_DESCRIBED, recording.damaged_at)
+        return or_lost(why_absent("xplane.no_parameters"), recording.damaged_at)
     types = space.event_types
     rows = np.flatnonzero(np.isin(types.plane, planes) & ~types.unknown)
     values = recording.type_values((*_TEXTS, ParameterStat.TRAINABLE))
@@ -176,8 +165,12 @@ def read_programs(recording: Recording) -> Programs:
     programs, malformed = _parsed(recording)
     if not programs:
         if malformed:
-            return Programs(_all_malformed(malformed), malformed)
-        return Programs(or_lost(_NO_HLO, recording.damaged_at), malformed)
+            return Programs(
+                why_absent("xplane.malformed_hlo", count=malformed), malformed
+            )
+        return Programs(
+            or_lost(why_absent("xplane.no_hlo"), recording.damaged_at), malformed
+        )
     rows = [
         (program, module, *instruction)
         for program, module, instructions in programs
@@ -186,14 +179,6 @@ def read_programs(recording: Recording) -> Programs:
     # Columns are declared in the order of the instruction's fields.
     ops = pl.DataFrame(rows, schema=HLO_OPS.dtypes(), orient="row")
     return Programs(ops, malformed)
-
-
-def _all_malformed(count: int) -> Unavailable:
-    return Unavailable(
-        code="CORRUPT",
-        reason=f"None of the {count} HLO modules in the file can be read.",
-        remedy="Copy the profile again in binary mode, or record again.",
-    )
 
 
 def program_modules(

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.assemble import (
-    IN_DOUBT,
-    damaged_file,
-    doubt_note,
-    work_notes,
-)
+from stepscope.formats.assemble import IN_DOUBT, doubt_note, work_notes
+from stepscope.formats.declared_words import quality_note
 from stepscope.formats.xplane.decoded.tracks import integer, text
 from stepscope.formats.xplane.tables.environment import (
     compared_clock,
@@ -22,9 +18,8 @@ from stepscope.formats.xplane.tables.environment import (
 )
 from stepscope.formats.xplane.tables.missing_devices import why_unused
 from stepscope.patterns import Pattern
-from stepscope.remedies import Remedy
 from stepscope.rundir import is_spool
-from stepscope.trace.quality import ENDED_EARLY, QualityNote, notes_frame
+from stepscope.trace.quality import QualityNote, notes_frame
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
 from stepscope.xspace.vocabulary import END_PLANE, END_STAT
@@ -56,210 +51,112 @@ def quality(
     malformed_programs: int,
 ) -> pl.DataFrame:
     """Return the doubts about a recording, gravest first; `calls`: table `launches`."""
-    notes = (
-        *_damage(recording),
-        *_unfinished(recording),
-        *_early_end(recording),
-        *_reported(recording),
-        *_times(recording),
-        *_names(recording),
+    notes = [
+        *_damage_notes(recording),
+        *_reported_notes(recording),
+        *_time_notes(recording),
         *recording.shortening.notes(),
-        *_clock(recording),
-        *_levels(recording),
-        *_devices(recording, activity),
-        *_in_doubt(recording, activity),
-        *_activity(recording, activity),
-        *_correlation(activity, calls),
-        *_programs(malformed_programs),
-    )
-    return notes_frame(notes)
+        *_capture_notes(recording),
+        *_device_notes(recording, activity),
+        *_activity_notes(recording, activity, calls),
+    ]
+    if malformed_programs:
+        notes.append(quality_note("xplane.malformed_programs", malformed_programs))
+    return notes_frame(tuple(notes))
 
 
-def _damage(recording: Recording) -> Iterator[QualityNote]:
+def _damage_notes(recording: Recording) -> Iterator[QualityNote]:
     damage = recording.space.damage
-    if not damage:
-        return
-    first = damage[0]
-    lost = sum(it.lost_bytes for it in damage)
-    lacks = f"; {bytes_text(lost)} are missing" if lost else ""
-    others = f" ({len(damage):,} damaged places)" if len(damage) > 1 else ""
-    yield damaged_file(
-        len(damage),
-        f"The file is damaged at byte {first.offset:,}: {first.what}{lacks}{others}.",
-    )
-
-
-def _unfinished(recording: Recording) -> Iterator[QualityNote]:
-    if not any(is_spool(path.name) for path in recording.paths):
-        return
-    yield QualityNote(
-        kind="unfinished_recording",
-        severity="warning",
-        message="The recording was not ended: the program was killed, or still runs. "
-        "What stepscope itself recorded until a moment (0.2 s) before is here; what a "
-        "framework recorded is not.",
-        remedy="Let the program end, or stop the recording before it is killed.",
-    )
-
-
-def _early_end(recording: Recording) -> Iterator[QualityNote]:
+    if damage:
+        first = damage[0]
+        lost = sum(it.lost_bytes for it in damage)
+        lacks = f"; {bytes_text(lost)} are missing" if lost else ""
+        others = f" ({len(damage):,} damaged places)" if len(damage) > 1 else ""
+        yield quality_note(
+            "any.damaged_file",
+            len(damage),
+            what=f"The file is damaged at byte {first.offset:,}: {first.what}{lacks}"
+            f"{others}.",
+        )
+    if any(is_spool(path.name) for path in recording.paths):
+        yield quality_note("xplane.unfinished_recording")
     for plane in recording.space.planes:
         ended_with = text(plane, END_STAT) if plane.name == END_PLANE else None
         if ended_with is not None:
-            yield QualityNote(
-                kind=ENDED_EARLY,
-                severity="warning",
-                message=f"The program ended with {ended_with} before its first step.",
-                remedy="Let the program come to its steps, and record again.",
-            )
+            yield quality_note("xplane.ended_early", ended_with=ended_with)
 
 
-def _reported(recording: Recording) -> Iterator[QualityNote]:
+def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
     for severity, messages in (
         ("error", recording.space.errors),
         ("warning", recording.space.warnings),
     ):
         counted = Counter(messages)
         if len(counted) > _MESSAGES:
-            yield QualityNote(
-                kind="many_messages",
-                severity="warning",
-                count=len(counted),
-                message=f"The producer reports {len(counted):,} different {severity}s; "
-                f"the first {_MESSAGES} are shown.",
+            yield quality_note(
+                "xplane.many_messages",
+                len(counted),
+                severity=severity,
+                shown=_MESSAGES,
             )
         for message, times in islice(counted.items(), _MESSAGES):
             dropped = _DROPPED.search(message.lower())
-            if dropped is not None:
-                yield QualityNote(
-                    kind="dropped_events",
-                    severity="warning",
-                    count=times * int(dropped["count"] or dropped["other"]),
-                    message=f"The producer reports lost events: {message}",
-                    remedy="Record fewer steps or a lower tracer level.",
+            if dropped is None:
+                yield quality_note(
+                    f"xplane.producer_{severity}", times, message=message
                 )
             else:
-                yield QualityNote(
-                    kind=f"producer_{severity}",
-                    severity=severity,
-                    count=times,
-                    message=f"The producer reports: {message}",
-                )
+                count = times * int(dropped["count"] or dropped["other"])
+                yield quality_note("xplane.dropped_events", count, message=message)
 
 
-def _times(recording: Recording) -> Iterator[QualityNote]:
+def _time_notes(recording: Recording) -> Iterator[QualityNote]:
     line, base = recording.timeline, recording.base
-    if line.negative:
-        yield QualityNote(
-            kind="negative_durations",
-            severity="warning",
-            count=line.negative,
-            message=f"{line.negative:,} events end before they start and are left out.",
-        )
-    if line.impossible:
-        yield QualityNote(
-            kind="impossible_times",
-            severity="warning",
-            count=line.impossible,
-            message=f"{line.impossible:,} events lie months away from the others and "
-            "are left out.",
-        )
-    if base.impossible:
-        yield QualityNote(
-            kind="impossible_line_times",
-            severity="warning",
-            count=base.impossible,
-            message=f"{base.impossible:,} lines start at a time that fits no "
-            "recording; they are shown from time 0.",
-        )
-    if base.anchored:
-        yield QualityNote(
-            kind="lines_anchored",
-            severity="info",
-            count=base.anchored,
-            message=f"{base.anchored:,} lines have relative times in a file with "
-            "absolute ones; they are counted from its first line.",
-        )
+    for kind, count in (
+        ("negative_durations", line.negative),
+        ("impossible_times", line.impossible),
+        ("impossible_line_times", base.impossible),
+        ("lines_anchored", base.anchored),
+    ):
+        if count:
+            yield quality_note(f"xplane.{kind}", count)
     if line.moved_ps > _CLOCKS_APART_PS:
-        yield QualityNote(
-            kind="device_clock",
-            severity="info",
-            scope="device",
-            message="The recorded times of devices differ from the devices' own clock "
-            f"by up to {duration_text(line.moved_ps)}; the devices' own are used, "
-            "moved by one amount, so that host and device may be apart by as much as "
-            "their clocks drift.",
-        )
+        yield quality_note("xplane.device_clock", moved=duration_text(line.moved_ps))
     if line.unordered:
         names = ", ".join(recording.tracks[it].name for it in line.unordered[:3])
-        yield QualityNote(
-            kind="unordered_tracks",
-            severity="info",
-            count=len(line.unordered),
-            scope=names,
-            message=f"The events of {len(line.unordered):,} tracks were out of order "
-            "and have been sorted.",
-        )
-
-
-def _names(recording: Recording) -> Iterator[QualityNote]:
+        yield quality_note("xplane.unordered_tracks", len(line.unordered), scope=names)
     unknown = recording.space.event_types.unknown
-    if not unknown.any():
-        return
-    events = int(np.count_nonzero(unknown[recording.timeline.type]))
+    events = int(np.count_nonzero(unknown[line.type])) if unknown.any() else 0
     if events:
-        yield QualityNote(
-            kind="unknown_event_names",
-            severity="warning",
-            count=events,
-            message=f"{events:,} events refer to {int(unknown.sum()):,} names that the "
-            "file does not hold; names come after the events, so a cut file loses "
-            "them first.",
-            remedy=Remedy.COPY_AGAIN,
+        yield quality_note(
+            "xplane.unknown_event_names", events, names=int(unknown.sum())
         )
 
 
-def _clock(recording: Recording) -> Iterator[QualityNote]:
+def _capture_notes(recording: Recording) -> Iterator[QualityNote]:
     clock = compared_clock(recording)
     if clock is not None:
-        yield QualityNote(
-            kind="clock_compared",
-            severity="info",
-            message="The clock of this host was "
-            f"{clock.offset_ns / _NS_PER_MS:+.3f} ms ahead of that of the machine that "
-            f"recorded it, give or take {clock.doubt_ns / _NS_PER_MS:.3f} ms; its "
-            "absolute times are by the latter.",
+        yield quality_note(
+            "xplane.clock_compared",
+            offset_ms=clock.offset_ns / _NS_PER_MS,
+            doubt_ms=clock.doubt_ns / _NS_PER_MS,
         )
     if start_unix_ns(recording) is None:
-        yield QualityNote(
-            kind="no_clock",
-            severity="info",
-            message="The file does not say when recording began, so its times cannot "
-            "be compared with those of other hosts, and the options of the capture "
-            "are unknown.",
-            remedy="Record with TensorFlow 2.16 or later, or JAX.",
+        yield quality_note("xplane.no_clock")
+    task = task_environment(recording)
+    if task.levels is not None:
+        differ = ""
+        if task.asked_levels is not None and task.asked_levels != task.levels:
+            differ = " Asked for: host {}, device {}, Python {}.".format(
+                *task.asked_levels
+            )
+        variant = "" if task.levels[0] else ".no_host"
+        yield quality_note(
+            f"xplane.tracer_levels{variant}", levels=task.levels, asked=differ
         )
 
 
-def _levels(recording: Recording) -> Iterator[QualityNote]:
-    levels = task_environment(recording).levels
-    if levels is None:
-        return
-    host, device, python = levels
-    asked = task_environment(recording).asked_levels
-    differ = ""
-    if asked is not None and asked != levels:
-        differ = " Asked for: host {}, device {}, Python {}.".format(*asked)
-    yield QualityNote(
-        kind="tracer_levels",
-        severity="info" if host else "warning",
-        message=f"Tracer levels in force: host {host}, device {device}, "
-        f"Python {python}.{differ}",
-        remedy=None if host else "Record with host_tracer_level 2 to see the host.",
-    )
-
-
-def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+def _device_notes(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     planes = [
         (plane, role)
         for plane, role in zip(recording.space.planes, recording.roles, strict=True)
@@ -272,13 +169,12 @@ def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
     }
     listed = {role.device for _, role in planes}
     if len(used) < len(listed):
-        kinds = "/".join(sorted({str(role.device_type) for _, role in planes}))
-        yield QualityNote(
-            kind="idle_devices",
-            severity="info",
-            count=len(listed) - len(used),
-            message=f"{len(used)} of {len(listed)} devices ({kinds}) have recorded "
-            "activity; the others were not used, or not traced.",
+        yield quality_note(
+            "xplane.idle_devices",
+            len(listed) - len(used),
+            used=len(used),
+            listed=len(listed),
+            kinds="/".join(sorted({str(role.device_type) for _, role in planes})),
         )
     inferred = [
         plane.name
@@ -288,38 +184,43 @@ def _devices(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
         and integer(plane, "compute_cap_major") is not None
     ]
     if inferred:
-        yield QualityNote(
-            kind="vendor_inferred",
-            severity="info",
-            count=len(inferred),
-            scope=inferred[0],
-            message="The vendor of the devices is not recorded; Nvidia is inferred "
-            "from their compute capability.",
-        )
-
-
-def _in_doubt(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+        yield quality_note("xplane.vendor_inferred", len(inferred), scope=inferred[0])
     if why_unused(recording, activity) == IN_DOUBT:
-        listed = {role.device for role in recording.roles if role.core}
         yield doubt_note(IN_DOUBT, len(listed))
 
 
-def _activity(recording: Recording, activity: Activity) -> Iterator[QualityNote]:
+def _activity_notes(
+    recording: Recording, activity: Activity, calls: pl.DataFrame | Unavailable
+) -> Iterator[QualityNote]:
     yield from work_notes(activity.refused, activity.undirected)
-    overlapping, span = _overlaps(recording, activity)
+    overlapping, longest_ps = _overlapping_activities(recording, activity)
     if overlapping:
-        yield QualityNote(
-            kind="overlapping_activity",
-            severity="warning",
-            count=overlapping,
-            scope="device_activity",
-            message="Activities that begin before the previous one of their stream "
-            f"ended: {overlapping:,}, by up to {duration_text(span)}; sums count that "
-            "time twice, busy time does not.",
+        yield quality_note(
+            "xplane.overlapping_activity",
+            overlapping,
+            longest=duration_text(longest_ps),
+        )
+    frame = activity.frame
+    if isinstance(calls, Unavailable) or frame.is_empty():
+        return
+    launched = calls["correlation"].to_numpy()
+    ran = frame["correlation"].drop_nulls().to_numpy()
+    orphans = int(np.count_nonzero(~np.isin(ran, launched)))
+    orphans += frame["correlation"].null_count()
+    if orphans:
+        yield quality_note(
+            "xplane.activity_without_launch", orphans, activities=frame.height
+        )
+    idle = int(np.count_nonzero(~np.isin(launched, ran)))
+    if idle:
+        yield quality_note(
+            "xplane.launches_without_activity", idle, launches=len(launched)
         )
 
 
-def _overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
+def _overlapping_activities(
+    recording: Recording, activity: Activity
+) -> tuple[int, int]:
     """Activities that start too early on their stream, and the longest overlap."""
     count = longest = 0
     frame = activity.frame
@@ -336,45 +237,3 @@ def _overlaps(recording: Recording, activity: Activity) -> tuple[int, int]:
             count += len(early)
             longest = max(longest, int(early.max()))
     return count, longest
-
-
-def _correlation(
-    activity: Activity, calls: pl.DataFrame | Unavailable
-) -> Iterator[QualityNote]:
-    frame = activity.frame
-    if isinstance(calls, Unavailable) or frame.is_empty():
-        return
-    launched = calls["correlation"].to_numpy()
-    ran = frame["correlation"].drop_nulls().to_numpy()
-    orphans = int(np.count_nonzero(~np.isin(ran, launched)))
-    without = frame["correlation"].null_count()
-    if orphans or without:
-        yield QualityNote(
-            kind="activity_without_launch",
-            severity="info",
-            count=orphans + without,
-            scope="device_activity",
-            message=f"{orphans + without:,} of {frame.height:,} device activities have "
-            "no recorded launch call.",
-        )
-    idle = int(np.count_nonzero(~np.isin(launched, ran)))
-    if idle:
-        yield QualityNote(
-            kind="launches_without_activity",
-            severity="info",
-            count=idle,
-            scope="launches",
-            message=f"{idle:,} of {len(launched):,} launch calls have no recorded "
-            "device activity: it lies outside the recording, or was lost.",
-        )
-
-
-def _programs(malformed: int) -> Iterator[QualityNote]:
-    if malformed:
-        yield QualityNote(
-            kind="malformed_programs",
-            severity="warning",
-            count=malformed,
-            scope="hlo_ops",
-            message=f"{malformed:,} HLO modules cannot be read and are left out.",
-        )

@@ -1,0 +1,63 @@
+"""What readers say: why a recording lacks a table, and what is doubtful in it.
+
+The sentences are rows of `reasons.md` and `notes.md`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from stepscope.frozen import Frozen
+from stepscope.remedies import Remedy
+from stepscope.trace.quality import QualityNote
+from stepscope.trace.schema import read_reasons, read_rows
+from stepscope.unavailable import Unavailable
+
+
+class _NoteWords(Frozen, frozen=True):
+    severity: str
+    scope: str
+    message: str
+    remedy: str
+
+
+_ROOM: Final = Path(__file__).parent
+_REASONS: Final = read_reasons(_ROOM / "reasons.md")
+_NOTES: Final = {
+    key: _NoteWords(*cells)
+    for key, *cells in read_rows((_ROOM / "notes.md").read_text("utf-8"))
+}
+
+
+def why_absent(key: str, **values: object) -> Unavailable:
+    """Return a declared reason; the values replace their names in its sentences."""
+    why = _REASONS[key]
+    if not values:
+        return why
+    remedy = why.remedy
+    return Unavailable(
+        code=why.code,
+        reason=why.reason.format_map(values),
+        # An id stays one: what it asks for depends on the recording.
+        remedy=remedy if isinstance(remedy, Remedy) else remedy.format_map(values),
+    )
+
+
+def quality_note(
+    key: str, count: int | None = None, *, scope: str = "", **values: object
+) -> QualityNote:
+    """Return a declared note; the values replace their names in its sentences."""
+    row = _NOTES[key]
+    values |= {"count": count, "scope": scope}
+    remedy = row.remedy
+    return QualityNote(
+        kind=key.split(".")[1],
+        severity=row.severity,
+        scope=scope or row.scope or "file",
+        message=row.message.format_map(values),
+        count=count,
+        remedy=Remedy[remedy]
+        if remedy.isupper()
+        else remedy.format_map(values) or None,
+    )
