@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces.training import BF16, MATMUL, Recorder, findings, on_host
 
-from stepscope.report.words.findings import lead_sentence, names
+from stepscope.report.words.findings import lead_sentence, part_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def test_lines_that_follow_each_other_are_one_piece_of_work() -> None:
     found = work((12, 1_500.0), (13, 1_000.0), (15, 3_500.0), (16, 4_000.0))
     assert found.parts[0].lines == (12, 15)
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=0.1)
-    assert (names(found) or "").startswith(
+    assert (part_shares(found) or "").startswith(
         "`train` (train.py, lines 12 to 15, mostly line 15) 60.0 %"
     )
 

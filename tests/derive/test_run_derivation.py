@@ -141,7 +141,7 @@ def test_what_rules_read_is_ready_after_it_was_prepared(
     run, other = run_of(4, 3), run_of(4, 3)
     run.prepare(DERIVATIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profile_data.ProfileData, "_compute", _nothing_more)
+        patch.setattr(profile_data.ProfileData, "_compute_value", _nothing_more)
         prepared = [run.of_run(it) for it in DERIVATIONS]
     assert len(prepared) == len(DERIVATIONS)
     read = {it for rule in RULES for it in rule.reads}

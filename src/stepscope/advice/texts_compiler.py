@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _VERBATIM: Final = frozenset({"code", "env"})
 #: What is for the pages of the documentation alone.
 _OF_PAGES: Final = ("also_advises", "page")
+#: The remedy of a reason that declares none.
+_NOTHING_TO_DO: Final = "Nothing to do."
 #: The number of workers in a line of code, which may be put in anew.
 _WORKERS: Final = "{workers}"
 #: The table of what to do about slow input, seen from the folder of declared texts.
@@ -83,15 +85,35 @@ def _texts(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     """Return what a file declares, but for its sentences about findings."""
     others = {*_OF_PAGES, *_OF_WORDS}
     texts = {key: value for key, value in file.items() if key not in others}
-    actions, codes = {}, {}
+    actions: dict[str, Any] = {}
+    codes: dict[str, tuple[str, int]] = {}
+    conditions = {}
     for key, declared in file.get("actions", {}).items():
         action = dict(_referred(name, key, declared, files))
+        if "when" in action:
+            conditions[key] = action.pop("when")
         if "workers" in action:
             workers = action.pop("workers")
             codes[key] = (action["code"], workers)
             action["code"] = action["code"].replace(_WORKERS, str(workers))
         actions[key] = {"cause": "any", "framework": "any"} | action
-    return texts | {"actions": actions, "worker_codes": codes}
+    return texts | {
+        "facts": _unit_by_fact(file.get("facts", {})),
+        "reasons": {
+            key: {"remedy": _NOTHING_TO_DO} | reason
+            for key, reason in file.get("reasons", {}).items()
+        },
+        "actions": actions,
+        "conditions": conditions,
+        "worker_codes": codes,
+    }
+
+
+def _unit_by_fact(units: Mapping[str, Any]) -> dict[str, str]:
+    """Return the unit of each fact, where they are declared by unit."""
+    by_fact = {key: unit for key, unit in units.items() if isinstance(unit, str)}
+    named = {unit: keys for unit, keys in units.items() if isinstance(keys, list)}
+    return by_fact | {key: unit for unit, keys in named.items() for key in keys}
 
 
 def _referred(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:

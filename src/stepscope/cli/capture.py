@@ -18,7 +18,7 @@ from stepscope.cli.output import recording_bar
 from stepscope.cli.requests import ReportRequest
 from stepscope.errors import one_line
 from stepscope.remote import client, registry
-from stepscope.remote.addresses import addresses as parsed
+from stepscope.remote.addresses import parse_addresses as parsed
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.xspace.reading.input_file import open_input
 
@@ -40,7 +40,7 @@ _USUAL_MS: Final = 2_000
 _LONGEST_MS: Final = 60_000
 
 
-def answer(request: CaptureRequest) -> int:
+def answer_request(request: CaptureRequest) -> int:
     """Record, say what became of each host, and report.
 
     Returns:
@@ -48,7 +48,9 @@ def answer(request: CaptureRequest) -> int:
         was.
     """
     attached = [
-        one for process in request.attach for one in registry.reached_by(process)
+        one
+        for process in request.attach
+        for one in registry.servers_of_process(process)
     ]
     wanted = parsed([*request.addresses, *(one.address for one in attached)])
     if request.token is not None:
@@ -87,7 +89,7 @@ def answer(request: CaptureRequest) -> int:
                 allow_partial=True,
                 token=request.token,
                 root_certificate=certificate,
-                on_progress=None if table is None else table.add,
+                on_progress=None if table is None else table.add_row,
                 steps=steps,
                 max_bytes=request.max_bytes,
             )
@@ -95,11 +97,11 @@ def answer(request: CaptureRequest) -> int:
         # The table has said of each why not.
         say(_NOBODY)
         if table is None:
-            click.echo(_json(failed.outcome))
+            click.echo(_outcome_json(failed.outcome))
         return _NOTHING
     complete = not outcome.problems()
     if request.form == "json":
-        click.echo(_json(outcome))
+        click.echo(_outcome_json(outcome))
     else:
         say(f"recorded into {outcome.directory}")
         if not complete:
@@ -113,7 +115,7 @@ def answer(request: CaptureRequest) -> int:
                 report as reporting,
             )
 
-            reporting.answer(ReportRequest(paths=(str(outcome.directory),)))
+            reporting.answer_request(ReportRequest(paths=(str(outcome.directory),)))
     return 0 if complete or request.allow_partial else _INCOMPLETE
 
 
@@ -124,20 +126,20 @@ class HostsTable:
         """Write the head; addresses are those of the rows to come."""
         self._width = max(len(one) for one in (_HOST, *addresses))
         self._lock = threading.Lock()
-        self._write(_HOST, "outcome", "bytes", "asked", "seconds", "")
+        self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")
 
-    def add(self, one: HostOutcome) -> None:
+    def add_row(self, one: HostOutcome) -> None:
         """Write the row of a host; from any thread."""
-        self._write(
+        self._write_row(
             one_line(one.address),
             one.state,
             f"{one.bytes:,}" if one.state == "ok" else "–",
             f"{one.attempts}",
             f"{one.seconds:.1f}",
-            _clock(one) if one.state == "ok" else one.text,
+            _clock_remark(one) if one.state == "ok" else one.text,
         )
 
-    def _write(  # noqa: PLR0917 - the columns
+    def _write_row(  # noqa: PLR0917 - the columns
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
@@ -146,7 +148,7 @@ class HostsTable:
             sys.stderr.write(f"{line.rstrip()}\n")
 
 
-def _clock(one: HostOutcome) -> str:
+def _clock_remark(one: HostOutcome) -> str:
     """Say by how much a host's clock differs, where that is more than the doubt."""
     doubt = one.clock_doubt_ns
     offset = one.clock_offset_ns
@@ -158,7 +160,7 @@ def _clock(one: HostOutcome) -> str:
     )
 
 
-def _json(outcome: Outcome) -> str:
+def _outcome_json(outcome: Outcome) -> str:
     told = {
         "schema": 1,
         "run": outcome.run,

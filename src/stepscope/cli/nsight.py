@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _WRITTEN: Final = (".qdstrm", ".nsys-rep", ".sqlite")
 
 
-def record(asked: NsysRequest) -> int:
+def record_timeline(asked: NsysRequest) -> int:
     """Record a timeline, report on it, and return the program's status.
 
     Raises:
@@ -46,7 +46,7 @@ def record(asked: NsysRequest) -> int:
             "Nsight Systems records one range: give --range or --profiler-api"
         )
     tool = find_tool("nsys")
-    arguments = _program_of(asked.command, "nsys")
+    arguments = _resolve_program(asked.command, "nsys")
     outputs = tuple(Path(f"{asked.output}{suffix}") for suffix in _WRITTEN)
     _make_room(outputs, force=asked.force)
     plan = NsysPlan(
@@ -57,7 +57,7 @@ def record(asked: NsysRequest) -> int:
     status = supervise(called, nsys_environment(dict(os.environ)))
     raw, report, database = outputs
     if not database.exists():
-        say(_instead(raw, report, status))
+        say(_missing_report_words(raw, report, status))
         return status
     say(f"wrote {database}")
     if not asked.no_report:
@@ -66,7 +66,7 @@ def record(asked: NsysRequest) -> int:
     return status
 
 
-def _instead(raw: Path, report: Path, status: int) -> str:
+def _missing_report_words(raw: Path, report: Path, status: int) -> str:
     """Say what there is without a database, and what makes one of it."""
     export = f"nsys export --type sqlite {shlex.quote(str(report))}"
     if report.exists():
@@ -81,16 +81,16 @@ def _instead(raw: Path, report: Path, status: int) -> str:
     return f"Nsight Systems wrote no report (exit status {status})"
 
 
-def measure(asked: NcuRequest) -> int:
+def measure_kernels(asked: NcuRequest) -> int:
     """Measure kernels, keep their table, and return the program's status."""
     tool = find_tool("ncu")
-    arguments = _program_of(asked.command, "ncu")
+    arguments = _resolve_program(asked.command, "ncu")
     report, table = (Path(f"{asked.output}{it}") for it in (".ncu-rep", ".csv"))
     _make_room((report, table), force=asked.force)
     plan = NcuPlan(
         output=str(report),
         sections=asked.sections,
-        kernels=(*asked.kernels, *_kernels_of(asked)),
+        kernels=(*asked.kernels, *_kernel_patterns(asked)),
         skip=asked.skip,
         launches=asked.launches,
         range=asked.range,
@@ -118,7 +118,7 @@ def measure(asked: NcuRequest) -> int:
     return status
 
 
-def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
+def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
     """Return the functions of the kernels that an op launches in a recording.
 
     Raises:
@@ -145,7 +145,7 @@ def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
     return tuple(sorted(re.escape(name) for name in names))
 
 
-def _program_of(command: Sequence[str], name: str) -> list[str]:
+def _resolve_program(command: Sequence[str], name: str) -> list[str]:
     """Return the arguments of the program that a tool is to run.
 
     Raises:
@@ -176,7 +176,7 @@ def _report_on(path: str, kernels: str | None = None) -> None:
     )
 
     with contextlib.redirect_stdout(sys.stderr):
-        reporting.answer(ReportRequest(paths=(path,), kernels=kernels))
+        reporting.answer_request(ReportRequest(paths=(path,), kernels=kernels))
 
 
 @contextlib.contextmanager

@@ -131,7 +131,7 @@ def check_free(output: str | None, *, force: bool) -> None:
         raise BadUsage(f"{path.parent}: there is no such directory. Make it first")
 
 
-def deliver(answer: str | bytes, output: str | None) -> None:
+def deliver_answer(answer: str | bytes, output: str | None) -> None:
     """Write an answer whole: into a new file that is then renamed, or to stdout."""
     with opened_output(output) as file:
         file.write(answer.encode() if isinstance(answer, str) else answer)
@@ -153,10 +153,10 @@ def opened_output(output: str | None) -> Iterator[BinaryIO]:
             with Path(output).open("wb") as file:
                 yield file
         else:
-            yield from _replaced(Path(output))
+            yield from _replacement_file(Path(output))
 
 
-def _replaced(path: Path) -> Iterator[BinaryIO]:
+def _replacement_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file that takes the place of a path once it is written whole."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".stepscope-")
     try:
@@ -217,7 +217,7 @@ def text_width() -> int:
     return min(page_width(), _WIDEST)
 
 
-def draw(lines: Iterable[Line]) -> None:
+def draw_lines(lines: Iterable[Line]) -> None:
     """Write styled lines to the terminal."""
     from rich.console import Console  # noqa: PLC0415 - only when something is drawn
     from rich.text import Text  # noqa: PLC0415 - only when something is drawn
@@ -270,7 +270,7 @@ class Progress:
                     self._bar.task_ids[0], completed=self._done, description=what
                 )
 
-    def appear(self) -> None:
+    def show_bar(self) -> None:
         """Draw the bar from now on."""
         with self._lock:
             self._bar = _make_bar()
@@ -279,7 +279,7 @@ class Progress:
             )
             self._bar.start()
 
-    def vanish(self) -> None:
+    def hide_bar(self) -> None:
         """Remove the bar, where one was drawn."""
         with self._lock:
             if self._bar is not None:
@@ -287,13 +287,13 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(stages: int) -> Iterator[Progress]:
+def show_progress(stages: int) -> Iterator[Progress]:
     """Show the stages of the work inside the block, on a terminal only."""
     shown = Progress(stages)
     if not sys.stderr.isatty():
         yield shown
         return
-    timer = threading.Timer(_PATIENCE_S, shown.appear)
+    timer = threading.Timer(_PATIENCE_S, shown.show_bar)
     timer.daemon = True
     timer.start()
     try:
@@ -301,7 +301,7 @@ def progress(stages: int) -> Iterator[Progress]:
     finally:
         timer.cancel()
         timer.join()
-        shown.vanish()
+        shown.hide_bar()
 
 
 @contextlib.contextmanager

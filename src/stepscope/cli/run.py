@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import RunRequest
 
 
-def planned(logdir: str, **choices: Any) -> RunPlan:
+def plan_run(logdir: str, **choices: Any) -> RunPlan:
     """Make a plan for a run that begins now.
 
     Raises:
@@ -56,7 +56,7 @@ def planned(logdir: str, **choices: Any) -> RunPlan:
     ).checked()
 
 
-def answer(request: RunRequest) -> int:
+def answer_request(request: RunRequest) -> int:
     """Run the program, report what was recorded, and return the program's status.
 
     Raises:
@@ -85,10 +85,10 @@ def answer(request: RunRequest) -> int:
         choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
     if not {"--steps", "--record-s"} & set(written):
         choices["max_events"] = MAX_EVENTS
-    plan = planned(request.logdir, **choices)
+    plan = plan_run(request.logdir, **choices)
     arguments = resolve(request.command)
     say(f"recording into {plan.logdir}, run {plan.run}")
-    status = recorded(arguments, plan)
+    status = record_program(arguments, plan)
     directory = run_directory(Path(plan.logdir), plan.run)
     with _status_kept("the report"):
         if not request.no_report and _holds_traces(directory):
@@ -122,7 +122,7 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
             f"{others[0]} cannot be given with --serve, which records nothing by "
             "itself; give it to stepscope capture where it has it."
         )
-    plan = ServePlan.of(place, request.open_to)
+    plan = ServePlan.parse_place(place, request.open_to)
     files = _certificate_files(request.certificate, request.key)
     environment = armed_environment(
         {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
@@ -156,7 +156,7 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
     return "\n".join(str(Path(name).absolute()) for name in (certificate, key))
 
 
-def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
+def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
     reason = _why_unwritable(plan.logdir)
     if reason is not None:
@@ -169,22 +169,17 @@ def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
     try:
         status = launch(arguments, plan._replace(notes=notes), os.environ)
         with _status_kept("finishing the recording"):
-            _finish(notes, plan, status)
+            kept, left_out = keep_the_best(read_notes(notes))
+            tell_early_ends(kept, status)
+            directory = run_directory(Path(plan.logdir), plan.run)
+            for sentence in describe(
+                kept, left_out, plan, anything=_holds_traces(directory), status=status
+            ):
+                say(sentence)
     finally:
         with _status_kept("tidying up"):
             shutil.rmtree(notes, ignore_errors=True)
     return status
-
-
-def _finish(notes: str, plan: RunPlan, status: int) -> None:
-    """Keep what was recorded of the program, and say what it is."""
-    kept, left_out = keep_the_best(read_notes(notes))
-    tell_early_ends(kept, status)
-    directory = run_directory(Path(plan.logdir), plan.run)
-    for sentence in describe(
-        kept, left_out, plan, anything=_holds_traces(directory), status=status
-    ):
-        say(sentence)
 
 
 def _folder_for_notes(logdir: str) -> str:
@@ -230,7 +225,7 @@ def _holds_traces(directory: Path) -> bool:
 def _report_apart(directory: Path) -> None:
     """Report in a process of its own, which may want more memory than there is."""
     if not hasattr(os, "fork"):
-        _report(directory)
+        _print_report(directory)
         return
     process = os.fork()
     if not process:
@@ -256,12 +251,12 @@ def _report_and_exit(directory: Path) -> NoReturn:
         sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         with _status_kept("the report"):
-            _report(directory)
+            _print_report(directory)
         sys.stderr.flush()
     os._exit(0)
 
 
-def _report(directory: Path) -> None:
+def _print_report(directory: Path) -> None:
     """Print the report on standard error, apart from the program's own output."""
     check_threads()
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
@@ -278,4 +273,4 @@ def _report(directory: Path) -> None:
         say("the recording holds no event, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):
-        reporting.answer(ReportRequest(paths=(str(directory),)))
+        reporting.answer_request(ReportRequest(paths=(str(directory),)))

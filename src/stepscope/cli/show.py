@@ -18,18 +18,18 @@ from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.cli.output import (
     check_free,
-    deliver,
+    deliver_answer,
     opened_output,
     page_width,
-    progress,
+    show_progress,
 )
 from stepscope.cli.requests import SHOW_FORMS
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_pprof, to_table, to_trace_json
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.tables import LIMITS, SUMMARY, choose, name_of_main, tables
+from stepscope.report.tables import LIMITS, SUMMARY, choose_table, name_of_main, tables
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
@@ -61,13 +61,13 @@ _HOSTS: Final = "hosts"
 PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
-def answer(request: ShowRequest) -> int:
+def answer_request(request: ShowRequest) -> int:
     """Run the tool, write what it found, and return the exit status."""
     if request.compat is not None:
         options = request.options | {COMPAT: request.compat}
         request = msgspec.structs.replace(request, options=options)
-    tool = _checked(request)
-    with progress(stages=2) as shown:
+    tool = _check_request(request)
+    with show_progress(stages=2) as shown:
         shown.stage("Reading")
         profile = open_profile(*request.paths, kernels=request.kernels)
         # A tool that has no numbers of the producer gives its own.
@@ -89,12 +89,12 @@ def answer(request: ShowRequest) -> int:
         if request.form == "json" and isinstance(result, TraceViewerResult):
             _write_trace(result, asked, request.output)
             return 0
-        written = _written(request, tool, profile, result)
+        written = _written_answer(request, tool, profile, result)
     if isinstance(written, Unavailable):
         why = written.reason
         click.echo(f"stepscope: {tool.name} is not available: {why}", err=True)
         return _NO
-    deliver(written, request.output)
+    deliver_answer(written, request.output)
     return 0
 
 
@@ -102,8 +102,11 @@ def _write_trace(
     result: TraceViewerResult, profile: ProfileData, output: str | None
 ) -> None:
     """Write a whole trace for other viewers, compressed where the name says so."""
-    answer = to_json.envelope(
-        "trace_viewer", result, profile=describe(profile), quality=doubts(profile)
+    answer = to_json.make_envelope(
+        "trace_viewer",
+        result,
+        profile=describe_profile(profile),
+        quality=recording_doubts(profile),
     )
     hosts, _ = host_traces(profile)
     spans = all_spans(profile)
@@ -116,7 +119,7 @@ def _write_trace(
             to_trace_json.write_trace(answer, hosts, spans, packed.write)
 
 
-def _checked(request: ShowRequest) -> Tool:
+def _check_request(request: ShowRequest) -> Tool:
     """Find the tool, and refuse what cannot be done before anything is read."""
     tool = find_tool(request.tool)
     if request.form not in SHOW_FORMS:
@@ -137,7 +140,7 @@ def _checked(request: ShowRequest) -> Tool:
     return tool
 
 
-def _written(
+def _written_answer(
     request: ShowRequest,
     tool: Tool,
     profile: ProfileData,
@@ -145,8 +148,11 @@ def _written(
 ) -> str | bytes | Unavailable:
     if request.form == "json":
         return to_json.render_envelope(
-            to_json.envelope(
-                tool.name, result, profile=describe(profile), quality=doubts(profile)
+            to_json.make_envelope(
+                tool.name,
+                result,
+                profile=describe_profile(profile),
+                quality=recording_doubts(profile),
             )
         )
     title = f"{tool.title} · {profile.run} · {', '.join(profile.hosts)}"
@@ -156,7 +162,7 @@ def _written(
         return to_table.render_unavailable(title, result, width=page_width())
     found = tables(result)
     name = request.table or getattr(result, "view", None)
-    chosen = choose(found, name)
+    chosen = choose_table(found, name)
     if request.form == "pprof":
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
@@ -183,7 +189,7 @@ def _on_screen(
             doubts=list(
                 dict.fromkeys(
                     doubt.message
-                    for doubt in doubts(profile)
+                    for doubt in recording_doubts(profile)
                     if doubt.scope == "run" and doubt.severity != "info"
                 )
             ),
@@ -204,7 +210,7 @@ def _on_screen(
         )
     name = request.table or name_of_main(found)
     return to_table.render(
-        choose(found, name),
+        choose_table(found, name),
         title=f"{title} · {name}",
         missing=getattr(result, "missing", ()) if name != SUMMARY else (),
         others=[other for other in found if other != name],

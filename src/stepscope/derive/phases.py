@@ -277,9 +277,7 @@ def _host_sets(
 
 
 def _charge_phases(
-    sets: dict[str, Spans],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    sets: dict[str, Spans], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> pl.DataFrame:
     """Charge each instant to the first phase that has it; known phases win."""
     columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {

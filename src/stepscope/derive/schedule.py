@@ -49,9 +49,7 @@ class _Queue(Generic[_Name]):
     """The names still to be computed, shared by several threads."""
 
     def __init__(
-        self,
-        inputs: Mapping[_Name, Iterable[_Name]],
-        one_by_one: Collection[_Name],
+        self, inputs: Mapping[_Name, Iterable[_Name]], one_by_one: Collection[_Name]
     ) -> None:
         self.errors: list[BaseException] = []
         # Count the computations that wait for each name: the longest chain, and all.

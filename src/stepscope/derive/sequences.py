@@ -256,11 +256,7 @@ def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
 
 
 def sequence_of_events(
-    what: str,
-    events: pl.DataFrame,
-    event: NDArray[np.int64],
-    *,
-    on_device: bool,
+    what: str, events: pl.DataFrame, event: NDArray[np.int64], *, on_device: bool
 ) -> SymbolSequence:
     """Return events by their begins, without those that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))

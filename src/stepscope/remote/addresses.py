@@ -39,7 +39,7 @@ _TPU_NAME: Final = re.compile(r"(?:[a-z][a-z0-9-]*/)?[A-Za-z][\w-]*")
 _TPU_WORKERS: Final = "TPU_WORKER_HOSTNAMES"
 
 
-def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
+def parse_addresses(given: str | Iterable[str]) -> tuple[str, ...]:
     """Return `host:port` of each server, without doubles, in the order given.
 
     Args:
@@ -106,7 +106,7 @@ def _addresses_in_file(text: str) -> list[str]:
 def _expand_address(text: str) -> tuple[str, ...]:
     """Return the addresses that a text means: of a TPU's name one for each worker."""
     if not text.startswith(TPU):
-        return (_checked(text),)
+        return (_check_address(text),)
     name, _, port = text.removeprefix(TPU).rpartition(":")
     if not _TPU_NAME.fullmatch(name):
         raise BadUsage(
@@ -114,11 +114,11 @@ def _expand_address(text: str) -> tuple[str, ...]:
             f"{TPU}ZONE/NAME:PORT, with the port of its profiler servers."
         )
     # A port that is none is found before anybody is asked.
-    _checked(f"worker:{port}")
-    return tuple(_checked(f"{host}:{port}") for host in workers(name))
+    _check_address(f"worker:{port}")
+    return tuple(_check_address(f"{host}:{port}") for host in tpu_workers(name))
 
 
-def _checked(text: str) -> str:
+def _check_address(text: str) -> str:
     if text.startswith(f"{SOCKET}/"):
         return text
     bare = text
@@ -128,8 +128,8 @@ def _checked(text: str) -> str:
         hosts = os.environ.get(_TPU_WORKERS, "").replace(" ", "").split(",")
         workers_here = [f"{host}:PORT" for host in hosts if host]
         raise BadUsage(
-            f"{text!r} is no address of a profiler server: names without a port are "
-            "not looked up. Give host:port of each worker, with the port of its "
+            f"{text!r} is not an address of a profiler server: names without a port "
+            "are not looked up. Give host:port of each worker, with the port of its "
             "jax.profiler.start_server or tf.profiler.experimental.server.start: "
             f"{' '.join(workers_here) or f'{bare}:6009'}. For a Cloud TPU, "
             f"{TPU}{bare}:PORT finds its workers."
@@ -137,7 +137,7 @@ def _checked(text: str) -> str:
     found = _ADDRESS.match(bare.rstrip("/"))
     if found is None or not 0 < int(found["port"]) <= _LAST_PORT:
         raise BadUsage(
-            f"{text!r} is no address of a profiler server; give host:port, such as "
+            f"{text!r} is not an address of a profiler server; give host:port, such as "
             "localhost:6009."
         )
     return found.group()
@@ -149,7 +149,7 @@ _COMMAND: Final = "gcloud"
 _PATIENCE_S: Final = 60.0
 
 
-def workers(name: str) -> tuple[str, ...]:
+def tpu_workers(name: str) -> tuple[str, ...]:
     """Return the internal addresses of a TPU's workers, in their order.
 
     Args:
@@ -161,7 +161,7 @@ def workers(name: str) -> tuple[str, ...]:
             the TPU has no workers.
     """
     zone, _, bare = name.rpartition("/")
-    found = _described(bare, zone)
+    found = _describe_tpu(bare, zone)
     endpoints = found.get("networkEndpoints") or []
     hosts = [one.get("ipAddress") for one in endpoints if isinstance(one, dict)]
     known = tuple(host for host in hosts if isinstance(host, str) and host)
@@ -173,7 +173,7 @@ def workers(name: str) -> tuple[str, ...]:
     return known
 
 
-def _described(name: str, zone: str) -> dict[str, Any]:
+def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
     """Return what Google's command line says of a TPU."""
     command = shutil.which(_COMMAND)
     if command is None:

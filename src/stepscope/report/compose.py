@@ -21,7 +21,7 @@ from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.words.headline import (
     first_sentence,
     measured_sentence,
@@ -81,17 +81,17 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         begun=lambda tool: shown.stage(tool.title),
     )
     shown.stage("Findings")
-    judged = _judged(profile, signals_of(profile))
+    judged = _judge_signals(profile, signals_of(profile))
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
-        profile=describe(profile),
+        profile=describe_profile(profile),
         **{field: found[name] for name, field in REPORTED.items()},
         headline=_without_times(judged.headline, found["memory_profile"], profile),
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
         hardware=hardware(profile),
-        quality=doubts(profile),
+        quality=recording_doubts(profile),
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
         not_understood=next(
@@ -122,7 +122,7 @@ def _without_times(
     return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
-def explain(profile: ProfileData, rule: str) -> Explanation:
+def explain_rule(profile: ProfileData, rule: str) -> Explanation:
     """Explain how a rule came to its verdict.
 
     Raises:
@@ -133,18 +133,18 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
 
     profile.prepare(OF_RULES)
     signals = signals_of(profile)
-    found = _found(profile, signals)
+    found = _fitting_findings(profile, signals)
     return explanation(profile, rule, found, signals)
 
 
-def judge(profile: ProfileData) -> Judgement:
+def judge_profile(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
     profile.prepare(OF_RULES)
-    return _judged(profile, signals_of(profile))
+    return _judge_signals(profile, signals_of(profile))
 
 
-def _judged(profile: ProfileData, signals: Signals) -> Judgement:
-    found = _found(profile, signals)
+def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
+    found = _fitting_findings(profile, signals)
     said = lead(found, signals, THRESHOLDS)
     return Judgement(
         headline=Headline(
@@ -160,7 +160,7 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
     )
 
 
-def _found(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
+def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
     """Run every rule; what to do fits what recorded, and the program's framework."""
     # What only another recorder could do is left out.
     others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"

@@ -85,29 +85,33 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
         if own or any(values):
             # The innermost location comes first.
             packed = (b"".join(map(varint, part)) for part in (stacks[number], values))
-            body += _sized(2, b"".join(map(_sized, (1, 2), packed)))
+            body += _sized_field(2, b"".join(map(_sized_field, (1, 2), packed)))
     for label, number in locations.items():
         place = _LINE.fullmatch(label)
-        line = _number(1, number)
-        function = line + _number(2, texts.number(label))
+        line = _number_field(1, number)
+        function = line + _number_field(2, texts.number(label))
         if place is not None:
-            line += _number(2, int(place["line"]))
-            function += _number(4, texts.number(place["file"]))
-        body += _sized(4, _number(1, number) + _sized(4, line)) + _sized(5, function)
-    body += b"".join(_number(13, texts.number(note)) for note in notes)
-    body += _number(14, texts.number("time"))
-    body += b"".join(_sized(6, text.encode()) for text in texts)
+            line += _number_field(2, int(place["line"]))
+            function += _number_field(4, texts.number(place["file"]))
+        body += _sized_field(
+            4, _number_field(1, number) + _sized_field(4, line)
+        ) + _sized_field(5, function)
+    body += b"".join(_number_field(13, texts.number(note)) for note in notes)
+    body += _number_field(14, texts.number("time"))
+    body += b"".join(_sized_field(6, text.encode()) for text in texts)
     # Without a time of its own, equal profiles are equal files.
     return gzip.compress(body, mtime=0)
 
 
-def _number(field: int, value: int) -> bytes:
+def _number_field(field: int, value: int) -> bytes:
     return number_field(field << 3, value)
 
 
-def _sized(field: int, content: bytes) -> bytes:
+def _sized_field(field: int, content: bytes) -> bytes:
     return sized_field(field << 3 | _SIZED, content)
 
 
 def _value_type(texts: _Texts, kind: str, unit: str) -> bytes:
-    return _sized(1, _number(1, texts.number(kind)) + _number(2, texts.number(unit)))
+    return _sized_field(
+        1, _number_field(1, texts.number(kind)) + _number_field(2, texts.number(unit))
+    )

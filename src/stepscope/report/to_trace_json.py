@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.counters import CounterTile
     from stepscope.analysis.timeline.flows import TrackFlows
     from stepscope.analysis.timeline.tiles import Tiles
-    from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.viewer import HostTrace
     from stepscope.report.envelope import Envelope
@@ -67,12 +66,12 @@ def write_spans(
     head = msgspec.json.encode({**about, "displayTimeUnit": "ns", "traceEvents": []})
     write(head[:-2])
     comma = b"\n"
-    for line in _metadata(hosts):
+    for line in _metadata_events(hosts):
         write(comma + line)
         comma = b",\n"
     for host in spans:
-        names = _escaped(host.names.to_list())
-        categories = _escaped(host.categories)
+        names = _json_texts(host.names.to_list())
+        categories = _json_texts(host.categories)
         for piece in host.pieces:
             text = render_piece(piece, names, categories)
             if text:
@@ -92,11 +91,24 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     if not len(piece.process):
         return b""
     spans = pl.DataFrame({"span": np.arange(len(piece.counter), dtype=np.int32)})
+    keys = _json_texts(piece.arguments.keys).gather(piece.arguments.key)
+    value = pl.Series([None] * len(piece.arguments.key), dtype=pl.String)
+    for kind, dtype in _NUMBER_TYPES.items():
+        at = np.flatnonzero(piece.arguments.kind == kind)
+        if len(at):
+            value = value.scatter(
+                at, _number_texts(piece.arguments.value[at].view(dtype))
+            )
+    at = np.flatnonzero(piece.arguments.kind == TEXT)
+    if len(at):
+        value = value.scatter(
+            at, _json_texts(piece.arguments.texts).gather(piece.arguments.value[at])
+        )
     pairs = pl.DataFrame(
         {
             "span": piece.arguments.span,
             "kind": piece.arguments.kind,
-            "pair": _pairs(piece.arguments),
+            "pair": (keys + ":" + value),
         }
     )
     if piece.counter.any():
@@ -122,7 +134,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
         }
     )
     wanted = frame if piece.kept is None else frame.filter(pl.Series(piece.kept))
-    lines = wanted.select(_event()).to_series()
+    lines = wanted.select(_event_line()).to_series()
     text = lines.str.join(",\n").item()
     flows = [
         _flow_lines(frame, *piece.leaves, start='{"ph":"s",'),
@@ -131,7 +143,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     return ",\n".join([text, *(each for each in flows if each)]).encode()
 
 
-def _event() -> pl.Expr:
+def _event_line() -> pl.Expr:
     """Write a line: a slice, an instant if its length is zero, or a counter sample."""
     phase = (
         pl.when(pl.col("counter") & pl.col("args").is_not_null())
@@ -147,9 +159,9 @@ def _event() -> pl.Expr:
         pl.lit(',"tid":'),
         pl.col("thread").cast(pl.String),
         pl.lit(',"ts":'),
-        _microseconds("start_ps"),
+        _microseconds_text("start_ps"),
         pl.when(slice_)
-        .then(pl.concat_str(pl.lit(',"dur":'), _microseconds("dur_ps")))
+        .then(pl.concat_str(pl.lit(',"dur":'), _microseconds_text("dur_ps")))
         .otherwise(pl.lit("")),
         pl.lit(',"name":'),
         pl.col("name"),
@@ -163,7 +175,7 @@ def _event() -> pl.Expr:
     )
 
 
-def _microseconds(column: str) -> pl.Expr:
+def _microseconds_text(column: str) -> pl.Expr:
     """Write picoseconds as exact decimals: µs with six digits."""
     size = pl.col(column).abs()
     return pl.concat_str(
@@ -192,26 +204,12 @@ def _flow_lines(
             pl.lit(',"tid":'),
             pl.col("thread").cast(pl.String),
             pl.lit(',"ts":'),
-            _microseconds("start_ps"),
+            _microseconds_text("start_ps"),
             pl.lit("}"),
         )
     )
     joined: str = lines.to_series().str.join(",\n").item()
     return joined
-
-
-def _pairs(told: Arguments) -> pl.Series:
-    """Write `"key":value` for each value."""
-    keys = _escaped(told.keys).gather(told.key)
-    value = pl.Series([None] * len(told.key), dtype=pl.String)
-    for kind, dtype in _NUMBER_TYPES.items():
-        at = np.flatnonzero(told.kind == kind)
-        if len(at):
-            value = value.scatter(at, _number_texts(told.value[at].view(dtype)))
-    at = np.flatnonzero(told.kind == TEXT)
-    if len(at):
-        value = value.scatter(at, _escaped(told.texts).gather(told.value[at]))
-    return keys + ":" + value
 
 
 def _number_texts(numbers: NDArray[Any]) -> pl.Series:
@@ -229,13 +227,13 @@ def _number_texts(numbers: NDArray[Any]) -> pl.Series:
     return text.zip_with(pl.Series(exact), '"' + text + '"')
 
 
-def _escaped(texts: Iterable[str | None]) -> pl.Series:
+def _json_texts(texts: Iterable[str | None]) -> pl.Series:
     return pl.Series(
         [msgspec.json.encode(text or "").decode() for text in texts], dtype=pl.String
     )
 
 
-def _metadata(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
+def _metadata_events(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
     """Write names and order of processes and threads."""
     order = 0
     for host in hosts:
@@ -244,22 +242,28 @@ def _metadata(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
             labels = [section["label"]] if section["label"] else []
             if section["process"] is not None:
                 labels.append(f"pid {section['process']}")
-            yield _named(
+            yield _metadata_event(
                 "process_name", process, 0, {"name": f"{host.host} {section['name']}"}
             )
-            yield _named("process_sort_index", process, 0, {"sort_index": order})
+            yield _metadata_event(
+                "process_sort_index", process, 0, {"sort_index": order}
+            )
             if labels:
-                yield _named(
+                yield _metadata_event(
                     "process_labels", process, 0, {"labels": ", ".join(labels)}
                 )
             order += 1
         for row in host.threads.iter_rows(named=True):
             place = row["process"], row["thread"]
-            yield _named("thread_name", *place, {"name": row["name"]})
-            yield _named("thread_sort_index", *place, {"sort_index": row["order"]})
+            yield _metadata_event("thread_name", *place, {"name": row["name"]})
+            yield _metadata_event(
+                "thread_sort_index", *place, {"sort_index": row["order"]}
+            )
 
 
-def _named(what: str, process: int, thread: int, args: dict[str, str | int]) -> bytes:
+def _metadata_event(
+    what: str, process: int, thread: int, args: dict[str, str | int]
+) -> bytes:
     return msgspec.json.encode(
         {"ph": "M", "pid": process, "tid": thread, "name": what, "args": args}
     )
@@ -298,7 +302,7 @@ def slice_frame(tile: Tiles) -> TraceFrame:
             "kind": "slices",
             "host": tile.host,
             "tracks": list(tile.tracks),
-            **_window(tile.begin_ps, tile.end_ps),
+            **_window_members(tile.begin_ps, tile.end_ps),
             "bucket_ps": plain(tile.bucket_ps),
             "categories": plain(tile.categories),
         },
@@ -319,7 +323,7 @@ def flow_frame(arrows: TrackFlows) -> TraceFrame:
         {
             "kind": "flows",
             "host": arrows.host,
-            **_window(arrows.begin_ps, arrows.end_ps),
+            **_window_members(arrows.begin_ps, arrows.end_ps),
             "count": arrows.count,
             "left_out": arrows.left_out,
         },
@@ -337,11 +341,11 @@ def counter_frame(tile: CounterTile) -> TraceFrame:
                 {"track": track, "name": name, "unit": unit}
                 for track, name, unit in tile.curves
             ],
-            **_window(tile.begin_ps, tile.end_ps),
+            **_window_members(tile.begin_ps, tile.end_ps),
             "bucket_ps": plain(tile.bucket_ps),
         },
     )
 
 
-def _window(begin_ps: int, end_ps: int) -> dict[str, Plain]:
+def _window_members(begin_ps: int, end_ps: int) -> dict[str, Plain]:
     return {"begin_ps": plain(begin_ps), "end_ps": plain(end_ps)}

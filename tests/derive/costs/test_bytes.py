@@ -132,5 +132,5 @@ def test_a_product_moves_its_operands_and_its_result(
     op: str, operands: Operands, result: int
 ) -> None:
     """Each number has four bytes."""
-    read = sum(math.prod(one.sizes) for one in operands.every())
+    read = sum(math.prod(one.sizes) for one in operands.each_tensor())
     assert accessed(op, operands) == 4 * (read + result)

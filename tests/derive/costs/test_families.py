@@ -60,7 +60,7 @@ def test_lists_of_sizes_and_types_become_tensors() -> None:
         (),
     )
     assert found.values == (None, None, 2, None, [1, 0])
-    assert [one.size_bytes for one in found.every()] == [128, 8, 12, 10]
+    assert [one.size_bytes for one in found.each_tensor()] == [128, 8, 12, 10]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_shapes_in_one_text(
         assert found is None
     else:
         assert found is not None
-        assert tuple(found.every()) == tuple(Tensor(*one) for one in expected)
+        assert tuple(found.each_tensor()) == tuple(Tensor(*one) for one in expected)
 
 
 def test_an_element_type_of_unknown_width_has_no_bytes() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.inference.request_waits import REQUEST_BUCKETS
+from stepscope.derive.inference.requests import REQUEST_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.units import PS_PER_MS
 

@@ -271,15 +271,9 @@ class HostStates(Frozen, frozen=True):
                 | _subtract_codes(told.fetching, state, _SEEN),
             ),
             ("output", state(HostCode.OUTPUT) | told.writing),
-            (
-                "between",
-                (self.chores | state(HostCode.GARBAGE)) & self.between,
-            ),
+            ("between", (self.chores | state(HostCode.GARBAGE)) & self.between),
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
-            (
-                "host_compute",
-                state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL),
-            ),
+            ("host_compute", state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL)),
             ("sync", _union_codes(state, _BLOCKED) | told.waiting),
             ("host_compute", told.named | told.calling),
             ("sync", self._away_together()),
@@ -315,10 +309,7 @@ class HostStates(Frozen, frozen=True):
                 | self._waits_for_batch(state, within)
                 | _subtract_codes(waits | told.fetching, state, _WORKING),
             ),
-            (
-                "output",
-                _union_codes(state, _OUTPUT) | told.writing,
-            ),
+            ("output", _union_codes(state, _OUTPUT) | told.writing),
             ("between", (self.chores | garbage) & self.between),
             (
                 "host_compute",
@@ -544,11 +535,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 
 
 def _busy_with_ops(
-    rows_of: TrackRows,
-    threads: Iterable[int],
-    code: NDArray[np.uint8],
-    *,
-    most_ps: int,
+    rows_of: TrackRows, threads: Iterable[int], code: NDArray[np.uint8], *, most_ps: int
 ) -> Spans:
     """Return where a thread is busy with ops, or a begin soon follows what it did."""
     begins = np.zeros(256, np.uint8)

@@ -133,9 +133,7 @@ COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
 
 
 def collectives(
-    *,
-    device_activity: pl.DataFrame,
-    collective_calls: pl.DataFrame | Unavailable,
+    *, device_activity: pl.DataFrame, collective_calls: pl.DataFrame | Unavailable
 ) -> pl.DataFrame | Unavailable:
     """Sum collectives by kind and device.
 
@@ -296,7 +294,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         text=pl.concat_str(
             *(pl.col(name).fill_null("") for name in ("opcode", "type", "name")),
             separator=" ",
-        ),
+        )
     )["text"]
     vocabulary = (
         ops["name"].str.contains(_VOCABULARY).fill_null(value=False)

@@ -442,7 +442,5 @@ def _instruction_rows(resolved: pl.DataFrame) -> pl.DataFrame:
 def _annotation_rows(texts: Sequence[str]) -> pl.DataFrame:
     read = read_annotations(texts)
     return _op_rows(
-        OpEvidence.ANNOTATION,
-        name=read["name"].to_list(),
-        type=read["type"].to_list(),
+        OpEvidence.ANNOTATION, name=read["name"].to_list(), type=read["type"].to_list()
     )

@@ -37,11 +37,7 @@ KERNEL_KEY: Final = (
     "static_shared_memory_bytes",
     "dynamic_shared_memory_bytes",
 )
-_GEOMETRY: Final = (
-    *KERNEL_KEY[4:],
-    "shared_memory_bytes",
-    "occupancy_percent",
-)
+_GEOMETRY: Final = (*KERNEL_KEY[4:], "shared_memory_bytes", "occupancy_percent")
 _TC_EVIDENCE: Final = {
     TensorCoreEvidence.NAME: "name",
     TensorCoreEvidence.NAME_UNCONFIRMED: "name_unconfirmed",

@@ -83,11 +83,7 @@ class LaunchLatency(Frozen, frozen=True):
     most_ps: int
 
 
-def launch_latency(
-    *,
-    tracks: pl.DataFrame,
-    correlation: Correlation,
-) -> LaunchLatency:
+def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchLatency:
     """Measure the launches that some device activity came from."""
     latency_ps, samples = typical_ps(idle_waits_ps(correlation))
     runs_programs = (tracks["kind"] == "core").any()

@@ -234,11 +234,7 @@ class _Walk:
         return _stack_reached(found)
 
     def _new_children(
-        self,
-        edges: _Edges,
-        call: NDArray[np.int64],
-        at: NDArray[np.int64],
-        level: int,
+        self, edges: _Edges, call: NDArray[np.int64], at: NDArray[np.int64], level: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return places in `at`, and their children that are new to their call."""
         above, child = edges.follow_edges(at)

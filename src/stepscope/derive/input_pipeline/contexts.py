@@ -275,10 +275,7 @@ def nearest_above(
 
 
 def _read_side(
-    ids: StatRows,
-    types: StatRows,
-    process: NDArray[np.int64],
-    track: NDArray[np.int32],
+    ids: StatRows, types: StatRows, process: NDArray[np.int64], track: NDArray[np.int32]
 ) -> _Side:
     owner, value = int_values(ids)
     kind, typed = values_of_owners(owner, *int_values(types))

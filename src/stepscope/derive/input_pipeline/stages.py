@@ -187,8 +187,7 @@ def list_pipelines(
         for device, number in zip(on_device.tolist(), numbers.tolist(), strict=True)
     ]
     frame = pl.DataFrame(
-        {"name": names, "device": on_device, "stage": distinct[order]},
-        schema=PIPELINES,
+        {"name": names, "device": on_device, "stage": distinct[order]}, schema=PIPELINES
     )
     return frame, np.argsort(order)[inverse].astype(np.int32)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
@@ -219,17 +220,8 @@ class _InARow(NamedTuple):
             for number in range(len(tracks))
         ]
         looked = seen & Spans.union_of(ranges)
-        moved = FunctionFrames(
-            track=np.zeros_like(frames.track),
-            start_ps=start,
-            end_ps=end,
-            parent=frames.parent,
-            self_ps=frames.self_ps,
-            type=frames.type,
-            event=frames.event,
-            sampled=frames.sampled,
-            hz=frames.hz,
-            names=frames.names,
+        moved = msgspec.structs.replace(
+            frames, track=np.zeros_like(frames.track), start_ps=start, end_ps=end
         )
         with_time = sum(len(looked & one) > 0 for one in ranges)
         return cls(moved, looked, with_time, first, width, len(tracks))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
@@ -73,11 +74,7 @@ def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
 
 
 def threads_faster(
-    graph: Graph,
-    spans: Spans,
-    *,
-    factor: float,
-    tracks: Collection[int] | None = None,
+    graph: Graph, spans: Spans, *, factor: float, tracks: Collection[int] | None = None
 ) -> Edit:
     """Let what threads do at some instants take less time.
 
@@ -94,12 +91,9 @@ def threads_faster(
     less = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
     made = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003
     arrival = graph.arrival_of
-    return Edit(
-        nodes.dur_ps - less,
-        edit.lag_ps,
-        edit.from_start,
-        edit.most_delay_ps,
-        edit.comes & ~((arrival >= 0) & made[np.maximum(arrival, 0)]),
+    arrives_sooner = (arrival >= 0) & made[np.maximum(arrival, 0)]
+    return msgspec.structs.replace(
+        edit, dur_ps=nodes.dur_ps - less, comes=edit.comes & ~arrives_sooner
     )
 
 
@@ -112,7 +106,8 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
     scaled = (nodes.dur_ps * min(max(factor, 0.0), 1.0)).astype(np.int64)
-    return _edit_durations(unchanged_edit(graph), np.where(meant, scaled, nodes.dur_ps))
+    dur_ps = np.where(meant, scaled, nodes.dur_ps)
+    return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
 def exchanges_at(
@@ -126,10 +121,8 @@ def exchanges_at(
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
-    return _edit_durations(
-        unchanged_edit(graph),
-        np.where(meant, np.minimum(needed_ps, nodes.dur_ps), nodes.dur_ps),
-    )
+    dur_ps = np.where(meant, np.minimum(needed_ps, nodes.dur_ps), nodes.dur_ps)
+    return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
 def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
@@ -146,13 +139,11 @@ def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     # A copy of these does not wait for a stream to be moved to another.
     awaited &= ~chosen[edges.target]
     lag = np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps)
-    return Edit(
-        edit.dur_ps,
-        np.where(awaited, NEVER, lag),
+    return msgspec.structs.replace(
+        edit,
+        lag_ps=np.where(awaited, NEVER, lag),
         # The next one follows the begin of the copy: what was before it still counts.
-        np.where(moved, np.uint8(1), edges.from_start),
-        edit.most_delay_ps,
-        edit.comes,
+        from_start=np.where(moved, np.uint8(1), edges.from_start),
     )
 
 
@@ -166,13 +157,8 @@ def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     edit, edges = unchanged_edit(graph), graph.edges
     gone = chosen[edges.target] & graph.measured[edges.target]
     gone &= edges.kind == EdgeKind.SYNCHRONISE
-    return Edit(
-        edit.dur_ps,
-        np.where(gone, NEVER, edges.lag_ps),
-        edges.from_start,
-        edit.most_delay_ps,
-        edit.comes,
-    )
+    lag_ps = np.where(gone, NEVER, edges.lag_ps)
+    return msgspec.structs.replace(edit, lag_ps=lag_ps)
 
 
 def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
@@ -202,8 +188,4 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     # Nor may its slack hold it back: one call hands over all.
     delay = edit.most_delay_ps.copy()
     delay[edges.target[later]] = 0
-    return Edit(dur, lag, edges.from_start, delay, edit.comes)
-
-
-def _edit_durations(edit: Edit, dur_ps: NDArray[np.int64]) -> Edit:
-    return Edit(dur_ps, edit.lag_ps, edit.from_start, edit.most_delay_ps, edit.comes)
+    return msgspec.structs.replace(edit, dur_ps=dur, lag_ps=lag, most_delay_ps=delay)

@@ -361,21 +361,13 @@ def _handover_edges(
 
 
 def _synchronising_edges(
-    host: HostNodes,
-    wait: _Wait,
-    nodes: Nodes,
-    activities: Activities,
-    *,
-    first: int,
+    host: HostNodes, wait: _Wait, nodes: Nodes, activities: Activities, *, first: int
 ) -> Edges:
     waits, activity = wait.activity
     target = host.resumed[waits]
     early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]
     return Edges.make_edges(
-        EdgeKind.SYNCHRONISE,
-        first + activity,
-        target,
-        lag_ps=np.minimum(early, 0),
+        EdgeKind.SYNCHRONISE, first + activity, target, lag_ps=np.minimum(early, 0)
     )
 
 

@@ -148,7 +148,12 @@ def host_nodes(
             pieces of their own.
         moments: Pairs of (thread, time) at which to cut; those within a wait do not.
     """
-    alive = _on_one_line(lines, [(at, one.alive) for at, one in enumerate(threads)])
+    parts = [(at, one.alive) for at, one in enumerate(threads)]
+    starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
+    ends = [lines.moment_keys(place, spans.end_ps) for place, spans in parts]
+    nothing = np.empty(0, np.int64)
+    begins = np.concatenate([nothing, *starts])
+    alive = Spans(begins, np.concatenate([nothing, *ends]))
     began = lines.moment_keys(waits.thread, waits.began_ps)
     resumed = lines.moment_keys(waits.thread, waits.resumed_ps)
     ended = lines.moment_keys(waits.thread, waits.ended_ps)
@@ -175,14 +180,6 @@ def host_nodes(
     outside[explained] = _NONE
     kind[outside[outside >= 0]] = NodeKind.OUTSIDE
     return HostNodes(lines, kind, start, end, after, outside)
-
-
-def _on_one_line(lines: Lines, parts: Sequence[tuple[int, Spans]]) -> Spans:
-    starts = [lines.moment_keys(at, spans.start_ps) for at, spans in parts]
-    ends = [lines.moment_keys(at, spans.end_ps) for at, spans in parts]
-    nothing = np.empty(0, np.int64)
-    start = np.concatenate([nothing, *starts])
-    return Spans(start, np.concatenate([nothing, *ends]))
 
 
 def _piece_at_begin(

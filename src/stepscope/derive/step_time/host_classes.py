@@ -50,11 +50,7 @@ if TYPE_CHECKING:
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(
-    {
-        HostCode.HOST_COMPUTE,
-        HostCode.LAUNCHING,
-        HostCode.LAUNCH_OR_COMPUTE,
-    }
+    {HostCode.HOST_COMPUTE, HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE}
 )
 
 #: Codes that take turns on the way from launch to launch.

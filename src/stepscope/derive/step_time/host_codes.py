@@ -265,23 +265,21 @@ class HostEvents(Frozen, frozen=True):
             )
         )
         if len(launching.rows):
-            self._mark_short_ops(code, nesting)
+            # Ops that launch nothing and do little themselves are dispatch.
+            ops = np.flatnonzero(code == HostCode.HOST_COMPUTE)
+            own = nesting.self_ps[ops]
+            long = own >= SHORT_OP_PS
+            if long.any():
+                # An op that only calls others has a little time between them.
+                long_rows = ops[long]
+                chosen = np.zeros(len(nesting.parent), np.uint8)
+                chosen[long_rows] = 1
+                count = np.zeros(len(nesting.parent), np.int32)
+                accepted_answer(kernels.children(nesting.parent, chosen, count))
+                calls: NDArray[np.int32] = count[long_rows]
+                long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
+            code[ops[~long]] = HostCode.DISPATCH
         return enclosing.view(np.bool_)
-
-    def _mark_short_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
-        rows = np.flatnonzero(code == HostCode.HOST_COMPUTE)
-        own = nesting.self_ps[rows]
-        long = own >= SHORT_OP_PS
-        if long.any():
-            # An op that only calls others has a little time of its own between them.
-            long_rows = rows[long]
-            chosen = np.zeros(len(nesting.parent), np.uint8)
-            chosen[long_rows] = 1
-            count = np.zeros(len(nesting.parent), np.int32)
-            accepted_answer(kernels.children(nesting.parent, chosen, count))
-            calls: NDArray[np.int32] = count[long_rows]
-            long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
-        code[rows[~long]] = HostCode.DISPATCH
 
     def _block_calls_of_graphs(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
@@ -353,9 +351,7 @@ class HostEvents(Frozen, frozen=True):
             return
         types = handles(self.events, "type")
         self._fill_codes(
-            code,
-            picked(types, captured).astype(np.int32),
-            HostCode.PIPELINE,
+            code, picked(types, captured).astype(np.int32), HostCode.PIPELINE
         )
         runs = self.kinds.has(
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT

@@ -119,10 +119,7 @@ HOST_TIMES: Final = (
         is_sticky=True,
     ),
     HostTime(
-        HostCode.SYSTEM_CALL,
-        "host_compute",
-        ("host_compute",),
-        HostClass.SYSTEM_CALL,
+        HostCode.SYSTEM_CALL, "host_compute", ("host_compute",), HostClass.SYSTEM_CALL
     ),
     HostTime(HostCode.LAUNCH, "launch", ("launch",), HostClass.LAUNCH),
     HostTime(HostCode.LAUNCHING, "launch"),

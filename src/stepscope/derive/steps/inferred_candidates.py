@@ -316,8 +316,7 @@ def _once_per_cycle(
     code, cycle = code[read], cycle[read]
     inside = cycle >= 0
     cell = np.bincount(
-        code[inside].astype(np.int64) * cycles + cycle[inside],
-        minlength=names * cycles,
+        code[inside].astype(np.int64) * cycles + cycle[inside], minlength=names * cycles
     ).reshape(names, cycles)
     # The last cycle may be cut, and so may be what precedes the first.
     once = (cell[:, :-1] == 1).mean(axis=1)

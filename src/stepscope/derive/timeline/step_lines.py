@@ -148,8 +148,7 @@ def launch_lines(
             DerivedLine("launch_stats", int(str(device)), None, found.order_spans())
         )
     return LaunchLines(
-        lines,
-        totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
+        lines, totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items())
     )
 
 

@@ -175,9 +175,7 @@ def _recorded_tracks(
     """Return recorded tracks with events; stored lines also derived come last."""
     anew = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
-        list(anew),
-        schema={"device": pl.Int32, "view": pl.String},
-        orient="row",
+        list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
     found = (
         tracks.with_row_index("source")

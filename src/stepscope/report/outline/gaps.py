@@ -10,12 +10,12 @@ from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle
 from stepscope.report.words.names import (
     PART_WORDS,
-    listed,
+    as_sentence,
+    join_words,
     part_words,
     percent,
     plain_name,
 )
-from stepscope.report.words.names import sentence as as_sentence
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _LONGEST: Final = 60
 
 def gap_words(found: GapExplanation) -> str:
     """Write whose time a stretch is."""
-    told = [_lead(found)]
+    told = [_lead_sentence(found)]
     owners = [
         one
         for one in found.owners
@@ -55,7 +55,7 @@ def gap_words(found: GapExplanation) -> str:
         no_answer = None
     if found.kind == "host" and len(found.owners) == 1 and not dark:
         shares = []
-    order = [as_sentence(listed(shares)) if shares else None, no_answer]
+    order = [as_sentence(join_words(shares)) if shares else None, no_answer]
     if dark > _NO_ANSWER:
         order.reverse()
     told += [text for text in order if text]
@@ -70,7 +70,7 @@ def gap_words(found: GapExplanation) -> str:
     return " ".join(told)
 
 
-def _lead(found: GapExplanation) -> str:
+def _lead_sentence(found: GapExplanation) -> str:
     long = duration_text(found.dur_ps)
     device = f"Device {found.device}"
     if found.kind == "gap":
@@ -143,7 +143,7 @@ def gap_outline(found: GapExplanation) -> Outline:
 def _gap_parts(found: GapExplanation) -> Iterator[parts.Part]:
     yield parts.Heading(where_words(found), 1)
     yield parts.Paragraph(gap_words(found), strong=True)
-    yield from _owners(found)
+    yield from _owner_parts(found)
     rows = tuple(
         (
             f"{event.name} × {event.count:,}" if event.count > 1 else event.name,
@@ -166,7 +166,7 @@ def _gap_parts(found: GapExplanation) -> Iterator[parts.Part]:
     )
 
 
-def _owners(found: GapExplanation) -> Iterator[parts.Part]:
+def _owner_parts(found: GapExplanation) -> Iterator[parts.Part]:
     rows = []
     for one in found.owners:
         rows.append(

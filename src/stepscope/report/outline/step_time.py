@@ -24,7 +24,7 @@ from stepscope.report.words.names import (
     MODULE,
     PART_WORDS,
     SOURCE_WORDS,
-    listed,
+    join_words,
     ms,
     percent,
     plain_name,
@@ -85,24 +85,24 @@ def where_time_went(document: Document) -> Iterator[Part]:
         yield Paragraph(f"{overview.reason} {overview.remedy}")
         return
     if overview.breakdown_ms:
-        yield _basis(overview, overview.step_detection)
+        yield _basis_paragraph(overview, overview.step_detection)
         of = "time of a step" if overview.window == "steps" else "recorded time"
         one = len({(entry.host, entry.device) for entry in overview.account}) == 1
-        yield from _bars(overview, of, account=overview.account if one else ())
+        yield from _category_bars(overview, of, account=overview.account if one else ())
         yield from _not_looked_at(document, overview)
-        yield from _unexplained(document, overview)
+        yield from _naming_advice(document, overview)
         return
     for host in overview.by_host[:_MOST_HOSTS]:
         yield Paragraph(host.host, role="title")
-        yield _basis(host.summary, host.step_detection)
-        yield from _bars(host.summary, "time of a step")
+        yield _basis_paragraph(host.summary, host.step_detection)
+        yield from _category_bars(host.summary, "time of a step")
     left = len(overview.by_host) - _MOST_HOSTS
     if left > 0:
         yield Paragraph(f"{left} more hosts, see below", role="dim")
     yield from _not_looked_at(document, overview)
 
 
-def _basis(summary: Summary, found: StepDetection) -> Paragraph:
+def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
     mean = summary.step_time_ms.mean
     if found.source is None:
         text = "No steps: the shares are of the whole recording"
@@ -110,11 +110,6 @@ def _basis(summary: Summary, found: StepDetection) -> Paragraph:
     count = summary.step_count
     what = "1 step of" if count == 1 else f"mean of {count} steps,"
     text = f"{what} {ms(mean) if mean else 'unknown length'}"
-    return Paragraph("; ".join([text, *_basis_notes(summary, found)]), role="dim")
-
-
-def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
-    """Say what the means leave out, and how far apart the host began the steps."""
     notes = []
     if summary.left_out:
         counts = (
@@ -127,10 +122,10 @@ def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
         notes.append(
             f"timed on the {found.anchor}, the host began one every {ms(host.mean)}"
         )
-    return notes
+    return Paragraph("; ".join([text, *notes]), role="dim")
 
 
-def _bars(
+def _category_bars(
     summary: Summary, of: str, *, account: Sequence[AccountEntry] = ()
 ) -> Iterator[Part]:
     bars = []
@@ -148,8 +143,8 @@ def _bars(
             nothing.append(title)
             continue
         below: tuple[Paragraph | Excerpt, ...] = (
-            *_details(summary, name, time),
-            *_named(name, account, whole),
+            *_owner_shares(summary, name, time),
+            *_named_excerpts(name, account, whole),
         )
         if name == "other" and silent >= _SMALLEST_WRITTEN_PERCENT:
             before_copies = Paragraph(
@@ -166,7 +161,7 @@ def _bars(
         yield Paragraph(f"Looked at, and none: {'; '.join(nothing)}.", role="dim")
 
 
-def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
+def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
     parts = {
         name: summary.breakdown_detail_ms.get(part)
         for part, name in OWNERS_OF[category].items()
@@ -182,10 +177,10 @@ def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph
     ]
     # The only part says nothing that the category does not say, unless it is "other".
     if len(words) > 1 or (words and category == "other"):
-        yield Paragraph(f"of it {listed(words)}", role="dim", indent=4)
+        yield Paragraph(f"of it {join_words(words)}", role="dim", indent=4)
 
 
-def _named(
+def _named_excerpts(
     category: str, account: Sequence[AccountEntry], whole: float
 ) -> Iterator[Excerpt]:
     if not whole:
@@ -199,7 +194,7 @@ def _named(
                 took[_part_words(part), role] += part.ms
     largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
     # What a function calls has names of its own.
-    own: dict[Role, str] = {"code": " of its own"}
+    own: dict[Role, str] = {"code": " self time"}
     for (words, role), time in largest:
         share = 100 * time / whole
         if share >= _NAMED_PERCENT:
@@ -230,7 +225,7 @@ def _not_looked_at(
             key = msgspec.structs.replace(missing, field="")
             why.setdefault(key, []).append(name)
     for missing, names in why.items():
-        text = f"Not looked at: {_titles(names)}. {missing.reason}"
+        text = f"Not looked at: {_category_titles(names)}. {missing.reason}"
         found = document.input_pipeline
         if names == ["input"] and not isinstance(found, Unavailable):
             most = found.input_at_most_percent
@@ -241,7 +236,7 @@ def _not_looked_at(
         yield Paragraph(text, role="dim")
 
 
-def _titles(categories: Sequence[str]) -> str:
+def _category_titles(categories: Sequence[str]) -> str:
     """Name categories; those of a device by one name, where all of them are there."""
     titles = [CATEGORY_NAMES[one] for one in categories if one not in _OF_DEVICES]
     if set(categories) >= _ONLY_OF_DEVICES:
@@ -249,7 +244,7 @@ def _titles(categories: Sequence[str]) -> str:
     return "; ".join(CATEGORY_NAMES[one] for one in categories)
 
 
-def _unexplained(
+def _naming_advice(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
     """Say how time that nobody explains gets a name, where no finding says it."""
@@ -287,7 +282,7 @@ _RECORD_FUNCTIONS: Final = (
 )
 
 
-def steps(document: Document) -> Iterator[Part]:
+def step_parts(document: Document) -> Iterator[Part]:
     """Write how many steps there are, how long they take, and which are special."""
     overview = document.overview
     if isinstance(overview, Unavailable):
@@ -307,7 +302,7 @@ def steps(document: Document) -> Iterator[Part]:
     yield Paragraph(
         f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})"
     )
-    yield from _statistics(overview)
+    yield from _statistics_paragraphs(overview)
     several = len(document.profile.hosts) > 1
     for host in document.profile.hosts:
         mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
@@ -319,14 +314,14 @@ def steps(document: Document) -> Iterator[Part]:
             if flag not in _USUAL_FLAGS:
                 by_flag[flag].append("?" if step.step is None else str(step.step))
     words = [
-        f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
+        f"{flag.replace('_', ' ')}: {_step_numbers(numbers)}"
         for flag, numbers in by_flag.items()
     ]
     if words:
         yield Paragraph(" · ".join(words), role="dim")
 
 
-def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
+def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     wall = overview.step_time_ms
     numbers = [
         ("mean", wall.mean),
@@ -354,14 +349,14 @@ def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
         yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
 
 
-def _numbers(of_hosts: Sequence[str]) -> str:
+def _step_numbers(of_hosts: Sequence[str]) -> str:
     numbers = list(dict.fromkeys(of_hosts))
     if len(numbers) > _MOST_NUMBERS:
         return f"{len(numbers)} steps"
     return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
 
 
-def hosts(document: Document) -> Iterator[Table]:
+def host_table(document: Document) -> Iterator[Table]:
     """Write one line per host, where there are several."""
     overview = document.overview
     names = document.profile.hosts

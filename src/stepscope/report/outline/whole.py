@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, NSIGHT, Remedy
-from stepscope.report.outline.findings import findings, unseen
+from stepscope.report.outline.findings import checklist_parts, unseen_parts
 from stepscope.report.outline.parts import (
     Break,
     Bullets,
@@ -18,18 +18,18 @@ from stepscope.report.outline.parts import (
     Paragraph,
     Title,
 )
-from stepscope.report.outline.step_time import hosts, steps, where_time_went
+from stepscope.report.outline.step_time import host_table, step_parts, where_time_went
 from stepscope.report.outline.tools import (
-    exchanges,
+    collective_parts,
     input_pipeline,
-    memories,
-    requests,
+    memory_parts,
+    request_parts,
     top_annotations,
     top_kernels,
     top_ops,
 )
 from stepscope.report.words.checks import most_valuable, together_words
-from stepscope.report.words.names import STEP_TIME, percent, sentence, time_heading
+from stepscope.report.words.names import STEP_TIME, as_sentence, percent, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _ALL: Final = 99.95
 _LEAST: Final = 25.0
 
 
-def _header(document: Document) -> Iterator[Part]:
+def _header_parts(document: Document) -> Iterator[Part]:
     profile = document.profile
     named = ", ".join(profile.hosts[:_MOST_HOSTS])
     count = len(profile.hosts)
@@ -63,12 +63,12 @@ def _header(document: Document) -> Iterator[Part]:
         ranks = f"{count} of {profile.processes} ranks"
         if len(known) == 1:
             ranks = f"rank {known[0]} of {profile.processes}"
-    facts = " · ".join(filter(None, (hosts, ranks, _devices(document))))
+    facts = " · ".join(filter(None, (hosts, ranks, _device_words(document))))
     yield Title(profile.run)
     yield Paragraph(facts, role="dim", indent=0)
 
 
-def _devices(document: Document) -> str:
+def _device_words(document: Document) -> str:
     devices = document.profile.devices
     used = [device for device in devices if device.activities]
     if document.not_understood is not None and not used:
@@ -95,12 +95,12 @@ def _devices(document: Document) -> str:
     return f"{text}; {idle} more without recorded work"
 
 
-def _damage(document: Document) -> Iterator[Part]:
+def _damage_parts(document: Document) -> Iterator[Part]:
     for doubt in document.quality:
         if doubt.severity == "error":
             host = "" if doubt.host is None else f"{doubt.host}: "
             remedy = f" {doubt.remedy}" if doubt.remedy else ""
-            text = f"! {host}{sentence(doubt.message)}{remedy}"
+            text = f"! {host}{as_sentence(doubt.message)}{remedy}"
             yield Paragraph(text, role="bad", indent=0)
 
 
@@ -137,7 +137,7 @@ def _silent_device(document: Document) -> Iterator[Part]:
             yield from map(Code, remedy.commands)
 
 
-def _verdict(document: Document) -> Iterator[Part]:
+def _verdict_parts(document: Document) -> Iterator[Part]:
     """Write the headline, the hardware, and the three most valuable findings."""
     yield Paragraph(document.headline.text, strong=True)
     context = hardware_words(document)
@@ -196,25 +196,25 @@ def hardware_words(document: Document) -> str | None:
 
 #: The verdict and what it is about: the report in short.
 FIRST_SECTIONS: Final[tuple[Section, ...]] = (
-    ("", _header),
-    ("", _damage),
+    ("", _header_parts),
+    ("", _damage_parts),
     ("", _silent_device),
-    ("", _verdict),
+    ("", _verdict_parts),
     (STEP_TIME, where_time_went),
 )
 SECTIONS: Final[tuple[Section, ...]] = (
     *FIRST_SECTIONS,
-    ("Steps", steps),
-    ("Hosts", hosts),
-    ("Findings", findings),
+    ("Steps", step_parts),
+    ("Hosts", host_table),
+    ("Findings", checklist_parts),
     ("Input", input_pipeline),
-    ("Requests", requests),
-    ("Memory", memories),
-    ("Collectives", exchanges),
+    ("Requests", request_parts),
+    ("Memory", memory_parts),
+    ("Collectives", collective_parts),
     ("Top ops", top_ops),
     ("Top kernels", top_kernels),
     ("Time per annotation", top_annotations),
-    ("What could not be seen", unseen),
+    ("What could not be seen", unseen_parts),
 )
 #: Sections that a file without any times would fill with one and the same reason.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")

@@ -53,11 +53,11 @@ _OF_LINES: Final = {
     "total_device_us": "device total",
 }
 _FUNCTIONS: Final = (
-    "Where a function stands beside a line, the times are of all its lines: which of "
+    "Where a function is next to a line, the times are of all its lines: which of "
     "them ran is not recorded. Any other line is named by its ops."
 )
 _SEEN: Final = (
-    "Lines of functions were seen by looks at the stack: a line of Python without a "
+    "Lines of functions come from stack samples: a line of Python without a "
     "call counts with the next one that has a call, or that ends a loop."
 )
 _BOTH: Final = (
@@ -101,11 +101,11 @@ def render_view(
         others: Names of the result's other tables.
         width: Number of characters in a line.
     """
-    outline = tuple(_page(result, view, title, others))
+    outline = tuple(_view_page(result, view, title, others))
     return as_text.render_page(outline, width=max(width, _NARROWEST))
 
 
-def _page(
+def _view_page(
     result: ModelViewsResult, view: str, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
     rows: pl.DataFrame = getattr(result, view)
@@ -124,24 +124,24 @@ def _page(
         and not (name == "type" and view in {"op", "code"})
         and rows[name].null_count() < rows.height
     ]
-    numbers = [[_cell(name, value) for value in shown[name]] for name in columns]
+    numbers = [[_number_cell(name, value) for value in shown[name]] for name in columns]
     types = (place for place, name in enumerate(columns, 1) if name == "type")
     yield Paragraph(title, role="heading", indent=0)
     yield Break()
     yield Table(
         (view, *(headings[name] for name in columns)),
-        tuple(zip(_labels(shown, view), *numbers, strict=True)),
+        tuple(zip(_node_labels(shown, view), *numbers, strict=True)),
         left=frozenset({0, *types}),
     )
     yield Break()
-    yield from map(Paragraph, _notes(result, rows, view=view, others=others))
+    yield from map(Paragraph, _view_notes(result, rows, view=view, others=others))
     hidden = _OF_VIEWS - {view} | ({_OUTSIDE} if view != _RANGES else set())
     yield from reason_parts(
         [one for one in result.missing if one.field.split(".")[0] not in hidden]
     )
 
 
-def _labels(rows: pl.DataFrame, view: str) -> list[str]:
+def _node_labels(rows: pl.DataFrame, view: str) -> list[str]:
     """Return indented names; of a path only the part that the parent does not show."""
     if view == _LINES:
         return rows["name"].to_list()
@@ -157,7 +157,7 @@ def _labels(rows: pl.DataFrame, view: str) -> list[str]:
     return labels
 
 
-def _cell(name: str, value: float | str | None) -> str:
+def _number_cell(name: str, value: float | str | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
@@ -167,11 +167,11 @@ def _cell(name: str, value: float | str | None) -> str:
     if name == "percent":
         return f"{value:.1f}"
     if name in _LARGE:
-        return f"{_scaled(value)}{_LARGE[name]}".rstrip()
+        return f"{_scaled_number(value)}{_LARGE[name]}".rstrip()
     return f"{value:,}"
 
 
-def _scaled(value: float) -> str:
+def _scaled_number(value: float) -> str:
     """Write four digits and a power of a thousand: `6.011 T`."""
     for unit in _THOUSANDS:
         if abs(value) < 1000 or unit == _THOUSANDS[-1]:
@@ -180,7 +180,7 @@ def _scaled(value: float) -> str:
     return f"{value:,}"
 
 
-def _notes(
+def _view_notes(
     result: ModelViewsResult,
     rows: pl.DataFrame,
     *,

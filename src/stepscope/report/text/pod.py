@@ -60,11 +60,11 @@ def render(
         others: Names of the tables that can be shown or exported whole.
         width: Number of characters in a line.
     """
-    outline = tuple(_page(result, title, doubts, others))
+    outline = tuple(_pod_page(result, title, doubts, others))
     return as_text.render_page(outline, width=width)
 
 
-def _page(
+def _pod_page(
     result: PodViewerResult, title: str, doubts: Sequence[str], others: Sequence[str]
 ) -> Iterator[Part]:
     yield Paragraph(title, strong=True)
@@ -78,11 +78,11 @@ def _page(
     elif head not in {note.message for note in result.quality}:
         # The doubts above may say so already.
         yield Paragraph(head)
-    yield Paragraph(_clocks(result))
+    yield Paragraph(_clock_sentence(result))
     yield Break()
-    yield _workers(result.workers[:MOST_ROWS])
+    yield _worker_table(result.workers[:MOST_ROWS])
     # Two tables are a blank line apart.
-    yield _breakdown(result.workers[:MOST_ROWS])
+    yield _breakdown_table(result.workers[:MOST_ROWS])
     yield Break()
     notes = ["Times are means of a step."]
     if len(result.workers) > MOST_ROWS:
@@ -97,7 +97,7 @@ def _page(
     yield from reason_parts([one for one in own if one.field != "workers.device"])
 
 
-def _clocks(result: PodViewerResult) -> str:
+def _clock_sentence(result: PodViewerResult) -> str:
     if len(result.clocks) < 2:
         return ""
     sources = {clock.source for clock in result.clocks} - {"reference"}
@@ -111,7 +111,7 @@ def _clocks(result: PodViewerResult) -> str:
     )
 
 
-def _workers(workers: Sequence[WorkerSummary]) -> Table:
+def _worker_table(workers: Sequence[WorkerSummary]) -> Table:
     fields = [
         field
         for field in _COLUMNS
@@ -131,7 +131,7 @@ def _workers(workers: Sequence[WorkerSummary]) -> Table:
     return Table(header, rows, left=frozenset({0, len(header) - 1}))
 
 
-def _breakdown(workers: Sequence[WorkerSummary]) -> Table:
+def _breakdown_table(workers: Sequence[WorkerSummary]) -> Table:
     """Write the categories that hold time, side by side, in percent of the step."""
     shown = [
         category

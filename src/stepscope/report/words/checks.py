@@ -11,11 +11,11 @@ from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
     fitting_actions,
-    gain,
+    gain_words,
     lead_sentence,
     saving_words,
 )
-from stepscope.report.words.names import listed, percent
+from stepscope.report.words.names import join_words, percent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -42,24 +42,30 @@ def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
 
     Checks that could not tell are named, since they are what is left to do.
     """
-    unsure = [one.id for one in _of(stage, findings) if one.status == "cannot_tell"]
+    unsure = [
+        one.id
+        for one in _stage_findings(stage, findings)
+        if one.status == "cannot_tell"
+    ]
     names: dict[Status, str] = {"cannot_tell": f" ({', '.join(unsure)})"}
-    return _line(stage, findings, names)
+    return _verdict_counts(stage, findings, names)
 
 
 def stage_counts(stage: CheckedStage, findings: Sequence[Finding]) -> str:
     """Write the same without names, for where the checks unfold below the line."""
-    return _line(stage, findings, {})
+    return _verdict_counts(stage, findings, {})
 
 
-def _line(
+def _verdict_counts(
     stage: CheckedStage, findings: Sequence[Finding], names: Mapping[Status, str]
 ) -> str:
     parts = []
     for status, count in stage.counts.items():
         if status == "fail":
             counts = Counter(
-                one.severity for one in _of(stage, findings) if one.status == "fail"
+                one.severity
+                for one in _stage_findings(stage, findings)
+                if one.status == "fail"
             )
             parts += [
                 f"{counts[severity]} {word if counts[severity] == 1 else several}"
@@ -71,7 +77,7 @@ def _line(
     return f"{stage.title}: {' · '.join(parts)}"
 
 
-def _of(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
+def _stage_findings(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
     return [one for one in findings if one.id in stage.findings]
 
 
@@ -121,22 +127,24 @@ def most_valuable(
         first: Id of the finding of the headline, which comes first; null for none.
         frameworks: Frameworks seen in the profile.
     """
-    worth = (one for one in by_cost(findings) if one.id == first or _gains(one))
+    worth = (
+        one for one in by_cost(findings) if one.id == first or _gains_something(one)
+    )
     ranked = sorted(worth, key=lambda one: one.id != first)
     if ranked and ranked[0].note == "ended":
         # What the start of a program cost is not what keeps it from its steps.
         ranked = ranked[:1]
     return tuple(
-        _valuable(one, label, told=one.id == first, frameworks=frameworks)
+        _make_valuable(one, label, told=one.id == first, frameworks=frameworks)
         for one, label in zip(ranked, _ORDER, strict=False)
     )
 
 
-def _gains(finding: Finding) -> bool:
+def _gains_something(finding: Finding) -> bool:
     return finding.saving_ms is None or finding.saving_ms.high > 0
 
 
-def _valuable(
+def _make_valuable(
     finding: Finding, label: str, *, told: bool, frameworks: Collection[str]
 ) -> Valuable:
     actions = fitting_actions(finding, frameworks)
@@ -144,7 +152,7 @@ def _valuable(
     if actions and not frameworks and actions[0].framework != "any":
         # The framework of the program is not known.
         action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
-    promise = gain(finding) if _gains(finding) else None
+    promise = gain_words(finding) if _gains_something(finding) else None
     return Valuable(
         finding=finding.id,
         label="Do first" if told else label,
@@ -167,21 +175,23 @@ def together_words(found: Together, *, by_title: bool = False) -> str | None:
     """
     joint = None
     if found.saving_ms is not None:
-        names = listed([_TITLES[one] if by_title else one for one in found.findings])
+        names = join_words(
+            [_TITLES[one] if by_title else one for one in found.findings]
+        )
         change = f"fixing {names}" if by_title else names
         joint = f"Together, {change} may save {saving_words(found.saving_ms)}."
     told = [
         sentence
         for sentence in (
             joint,
-            _next(found, by_title=by_title),
+            _next_bottleneck(found, by_title=by_title),
         )
         if sentence is not None
     ]
     return " ".join(told) or None
 
 
-def _next(found: Together, *, by_title: bool) -> str | None:
+def _next_bottleneck(found: Together, *, by_title: bool) -> str | None:
     if found.next_owner is None or found.next_percent is None:
         return None
     what = OWNER_WORDS[found.next_owner]

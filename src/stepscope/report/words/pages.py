@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.names import CATEGORY_NAMES, ms, sentence
+from stepscope.report.words.names import CATEGORY_NAMES, as_sentence, ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
         if len(names) > _MOST_FIELDS:
             more = len(names) - _MOST_FIELDS + 1
             listed = f"{', '.join(names[: _MOST_FIELDS - 1])} and {more} more"
-        yield f"– {listed}: {sentence(reason)} {remedy}"
+        yield f"– {listed}: {as_sentence(reason)} {remedy}"
 
 
 def worker_name(host: str, device: int | None) -> str:
@@ -58,7 +58,7 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     if slowest.of_steps == 1:
         steps = ""
     name = worker_name(slowest.host, slowest.device)
-    cause = _cause(slowest, has_steps=not _is_one_whole(result))
+    cause = _cause_sentence(slowest, has_steps=not _is_one_whole(result))
     if slowest.waited_for_ms is not None:
         because = (
             f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
@@ -75,7 +75,7 @@ def _is_one_whole(result: PodViewerResult) -> bool:
     return len(result.steps) == 1 and result.steps[0].step is None
 
 
-def _cause(slowest: SlowestWorker, *, has_steps: bool) -> str:
+def _cause_sentence(slowest: SlowestWorker, *, has_steps: bool) -> str:
     if slowest.cause is None:
         return ""
     more = ms(slowest.excess_ms[slowest.cause])
@@ -91,7 +91,7 @@ def _cause(slowest: SlowestWorker, *, has_steps: bool) -> str:
     return f"It spends {more}{each} more on {what} than the median of the others."
 
 
-def _workers(result: PodViewerResult) -> dict[str, str]:
+def _pod_words(result: PodViewerResult) -> dict[str, str]:
     verdict, because = slowest_words(result)
     take = "take" if result.in_lock_step else "do not take"
     together = f"The hosts {take} part in the same steps."
@@ -100,7 +100,7 @@ def _workers(result: PodViewerResult) -> dict[str, str]:
     return {"verdict": verdict, "because": because, "together": together}
 
 
-def _requests(result: InferenceProfileResult) -> dict[str, str]:
+def _request_words(result: InferenceProfileResult) -> dict[str, str]:
     latency, slow = result.latency_ms, result.slow
     words = {
         "latencies": f"Half of the requests take up to {ms(latency.p50)}, 95 % up to "
@@ -123,6 +123,6 @@ def _requests(result: InferenceProfileResult) -> dict[str, str]:
 
 
 _WORDS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {
-    "inference_profile": _requests,
-    "pod_viewer": _workers,
+    "inference_profile": _request_words,
+    "pod_viewer": _pod_words,
 }

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
-from stepscope.advice.rules.kernels.needless_kernels import (
-    FUSABLE_RUNS,
-    fusable_runs_changes,
-)
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.rules.kernels.needless_kernels import judge_fusable_runs
 from stepscope.advice.rules.launches import launch_delay, launch_small
 from stepscope.derive.facts.devices.device_fill import compiled_percent
 from stepscope.derive.facts.devices.set_up import set_up_signals
@@ -19,10 +15,10 @@ from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.replays import replay_signals
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.evidence import Fact
@@ -41,13 +37,22 @@ _OWNED: Final = Owned(
 )
 
 
+@rule(
+    _ITEM,
+    *tuple(
+        dict.fromkeys(
+            (
+                *(*OWNED_READS, compiled_percent, memory_signals),
+                set_up_signals,
+                *(*judge_fusable_runs.reads, *launch_small.evaluate.reads),
+                replay_signals,
+            )
+        )
+    ),
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    devices = signals.of(compiled_percent)
-    if isinstance(devices, Unavailable):
-        return _ITEM.cannot_tell(devices)
+    shares = owned_shares(_OWNED, signals, thresholds)
+    devices = signals.needed(compiled_percent)
     compiled = devices.get(shares.label)
     if compiled is None:
         return _ITEM.cannot_tell("untold")
@@ -59,20 +64,14 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
 def _judged(
     signals: Signals, shares: StepShares, compiled: float, thresholds: Thresholds
 ) -> Finding:
-    verdict = judge_shares(
-        _OWNED,
-        shares,
-        thresholds,
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-    )
+    verdict = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares).verdict
     few = compiled < thresholds.compiled_few.value
     if verdict.unavailable is not None and few:
         return _ITEM.cannot_tell(verdict.unavailable)
     waits = verdict.status == "fail"
     outside = waits and launch_delay.waits_outside_steps(signals, shares)
     late = waits and not outside
-    runs = FUSABLE_RUNS.evaluate(signals, thresholds) if few else None
+    runs = judge_fusable_runs(signals, thresholds) if few else None
     if runs is not None and runs.unavailable is not None and not late:
         return _ITEM.cannot_tell(runs.unavailable)
     fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
@@ -81,7 +80,7 @@ def _judged(
     failed = missing and not again
     joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
     # Those findings promise the time.
-    owner = launch_delay.RULE if late else FUSABLE_RUNS
+    owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if joint >= thresholds.compiling_gain.value else "info",
@@ -125,8 +124,8 @@ def _joint_percent(
     """
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
     compiled = (
-        *launch_small.changes(signals, thresholds),
-        *fusable_runs_changes(signals, thresholds),
+        *launch_small.evaluate.changes(signals, thresholds),
+        *judge_fusable_runs.changes(signals, thresholds),
     )
     replayed = signals.of(replay_signals).saving(compiled, shares.label)
     if replayed is not None:
@@ -155,19 +154,3 @@ def _memory(signals: Signals) -> Fact:
 def _late_percent(shares: StepShares) -> float:
     late = sum(shares.times("compile")[FIRST_STEPS:])
     return 100 * late / max(sum(shares.window_ps[FIRST_STEPS:]), 1)
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    tuple(
-        dict.fromkeys(
-            (
-                *(*OWNED_READS, compiled_percent, memory_signals),
-                set_up_signals,
-                *(*FUSABLE_RUNS.reads, *launch_small.RULE.reads),
-                replay_signals,
-            )
-        )
-    ),
-)

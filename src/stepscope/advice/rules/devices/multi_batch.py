@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.evidence import CauseShare, Fact
 from stepscope.derive.facts.memory_use import memory_signals
@@ -16,6 +15,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.memory_use import MemorySignals, MemoryUse
     from stepscope.derive.facts.step_shares import StepShares
@@ -50,10 +50,9 @@ class _Costs(Frozen, frozen=True, eq=True):
     unknown: Unavailable | None
 
 
+@rule(_ITEM, *OWNED_READS, fill_signals, memory_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = owned_shares(_OWNED, signals, thresholds)
     memories = signals.of(memory_signals)
     memory = _fullest(memories)
     if memory is None:
@@ -92,7 +91,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             *_sizes(memory),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
-        actions=_ITEM.actions_for("any", *costs.causes) if failed else (),
+        actions=_ITEM.actions_for(*costs.causes),
     )
 
 
@@ -155,6 +154,3 @@ def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:
 
 
 _FIXED: Final = ("launching", "between", "exchanging")
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, fill_signals, memory_signals))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.worker_comparison import worker_signals
+from stepscope.advice.item import rule
+from stepscope.advice.judging.compared import worker_signals
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.hosts.pipeline_stages import service_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Severity
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.hosts.pipeline_stages import Service
@@ -26,10 +25,9 @@ _ITEM: Final = rule_item("multi.input")
 _OWNED: Final = Owned(parts={"input": ("input",)}, device=True, seen=("input",))
 
 
+@rule(_ITEM, *OWNED_READS, service_signals, worker_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = owned_shares(_OWNED, signals, thresholds)
     workers = signals.of(worker_signals)
     several = 1 if isinstance(workers, Unavailable) else len(workers.workers)
     services = signals.of(service_signals)
@@ -88,6 +86,3 @@ def _of_host(service: Service) -> tuple[Fact, ...]:
         ),
         *_ITEM.facts(at_once=service.at_once, period=service.period_ps / PS_PER_US),
     )
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, service_signals, worker_signals))

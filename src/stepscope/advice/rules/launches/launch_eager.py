@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.host_functions import (
-    FUNCTION_READS,
-    are_ops_of_function,
-)
+from stepscope.advice.item import rule
+from stepscope.advice.judging.host_functions import FUNCTION_READS, are_ops_of_function
 from stepscope.advice.judging.owned import OWNED_READS
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.evidence import Part
@@ -20,7 +17,6 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -29,17 +25,15 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.hosts.eager_ops import EagerOps
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
+    from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("launch.eager")
 
 
+@rule(_ITEM, *OWNED_READS, *FUNCTION_READS)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return _ITEM.cannot_tell(account)
-    found = signals.of(eager_signals)
-    if isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found)
+    account = signals.needed(account_signals)
+    found = signals.needed(eager_signals)
     shares = account.judged("host_compute")
     ops = found.hosts.get(shares.host)
     if ops is None:
@@ -157,6 +151,3 @@ def _callers(shares: StepShares) -> tuple[Part, ...]:
 
 #: Beyond any share: time without an owner is no op's.
 _NEVER: Final = 101.0
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *FUNCTION_READS))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import fitting
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.verdict import judge
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.small_work import small_kernels, small_ops
@@ -47,10 +47,37 @@ class _Work(Frozen, frozen=True, eq=True):
     brief_ps: float
 
 
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let brief kernels that follow each other be launched as one.
+
+    They take what they took: whether one kernel is faster is not known.
+    """
+    account, groups = signals.of(account_signals), signals.of(small_kernels)
+    launching = signals.of(launch_signals)
+    if (
+        isinstance(account, Unavailable)
+        or isinstance(groups, Unavailable)
+        or isinstance(launching, Unavailable)
+    ):
+        return ()
+    label = account.judged("launch", "host_compute").label
+    work = _work(groups.get(label, ()), launching, thresholds)
+    classes = [each for one in work.small for each in one.classes]
+    return (Joined(classes, _PAIR),) if classes else ()
+
+
+@rule(
+    _ITEM,
+    *OWNED_READS,
+    eager_signals,
+    launch_signals,
+    program_traits,
+    small_kernels,
+    small_ops,
+    change=changes,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return _ITEM.cannot_tell(account)
+    account = signals.needed(account_signals)
     shares = account.judged("launch", "host_compute")
     if shares.device is not None:
         return _of_device(signals, shares, thresholds)
@@ -93,25 +120,6 @@ def _work(
         if one.per_step >= thresholds.small_op_runs.value and one.mean_ps < brief
     )
     return _Work(every=every, small=small, brief_ps=brief)
-
-
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let brief kernels that follow each other be launched as one.
-
-    They take what they took: whether one kernel is faster is not known.
-    """
-    account, groups = signals.of(account_signals), signals.of(small_kernels)
-    launching = signals.of(launch_signals)
-    if (
-        isinstance(account, Unavailable)
-        or isinstance(groups, Unavailable)
-        or isinstance(launching, Unavailable)
-    ):
-        return ()
-    label = account.judged("launch", "host_compute").label
-    work = _work(groups.get(label, ()), launching, thresholds)
-    classes = [each for one in work.small for each in one.classes]
-    return (Joined(classes, _PAIR),) if classes else ()
 
 
 def _brief_ps(launching: LaunchSignals, thresholds: Thresholds) -> float:
@@ -157,7 +165,7 @@ def _finding_of_device(
             brief_kernel=work.brief_ps / PS_PER_US,
         ),
         inputs=("kernels", "device_ops", "launch_facts", "account"),
-        actions=fitting(_ITEM.actions, signals) if failed else (),
+        actions=_ITEM.actions_for("device", *program_facts(signals)),
         # The device waits for launches, and that finding promises the time.
         explained_by=("launch.delay",) if starved else (),
     )
@@ -190,9 +198,7 @@ def _sum(groups: tuple[WorkGroup, ...]) -> float:
 
 
 def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
-    hosts = signals.of(small_ops)
-    if isinstance(hosts, Unavailable):
-        return _ITEM.cannot_tell(hosts)
+    hosts = signals.needed(small_ops)
     stepped = shares.step_source is not None
     if stepped and shares.step_confidence < thresholds.medium_confidence.value:
         return _ITEM.cannot_tell("no_steps")
@@ -236,7 +242,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
             mean_op=None if ops.mean_ps is None else ops.mean_ps / PS_PER_US,
         ),
         inputs=("host_op_events", "account"),
-        actions=fitting(_ITEM.chosen("without_device"), signals) if failed else (),
+        actions=_ITEM.actions_for("host_only", *program_facts(signals)),
         explained_by=("launch.eager",) if failed and eager else (),
         saving_ms=saving,
         unavailable=verdict.unavailable,
@@ -308,18 +314,3 @@ _SHOWN: Final = 3
 #: Beyond any share: time without an owner is no kernel's.
 _NEVER: Final = 101.0
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *OWNED_READS,
-        eager_signals,
-        launch_signals,
-        program_traits,
-        small_kernels,
-        small_ops,
-    ),
-    changes,
-)

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    judge_owned,
+    owned_shares,
 )
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
     from stepscope.derive.facts.replaying.edits import Change
@@ -45,42 +43,45 @@ _OWNED: Final = Owned(
 )
 
 
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let copies to and from the host run beside kernels, from pinned memory.
+
+    Copies within the device are work of the step, and which kernel can do without them
+    nobody knows; nor when a transfer could have begun.
+    """
+    shares = owned_shares(_OWNED, signals, thresholds)
+    owners = ["copy_in", "copy_out"]
+    if _is_input(shares, thresholds):
+        owners.remove("copy_in")
+    time = sum(shares.times(*owners))
+    rest = sum(shares.times("copy_within", "transfer_wait"))
+    if rest > (1 - thresholds.explained_share.value / 100) * time:
+        return ()
+    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
+    return (Beside(owners, effect),)
+
+
+@rule(_ITEM, *OWNED_READS, copy_signals, change=changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    devices = signals.of(copy_signals)
-    if isinstance(devices, Unavailable):
-        return _ITEM.cannot_tell(devices)
+    shares = owned_shares(_OWNED, signals, thresholds)
+    devices = signals.needed(copy_signals)
     copies = devices.get(shares.label)
-    warn = thresholds.copy_warn
-    verdict = judge_shares(
-        _OWNED, shares, thresholds, warn=warn, critical=thresholds.copy_critical
-    )
-    failed = verdict.status == "fail"
-    because = _because(copies, thresholds) if failed else ()
-    causes = {
-        one.cause for one in verdict.causes if (one.share_percent >= warn.value / 2)
-    }
-    found = owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
+    because = _reasons(copies, thresholds) if judged.failed else ()
+    least = thresholds.copy_warn.value / 2
+    large = (it.cause for it in judged.verdict.causes if it.share_percent >= least)
+    found = judged.finding(
         because=because,
         parts=_parts(shares, copies),
         facts=_facts(copies),
         evidence=_evidence(shares, copies),
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
-        actions=_ITEM.actions_for(*causes, *because) if failed else (),
+        actions=_ITEM.actions_for(*large, *because),
     )
     return _without_input(found, shares, thresholds)
 
 
-def _because(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:
+def _reasons(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:
     """Return why the copies take long, as far as the records show it."""
     groups = copies.groups if copies is not None else ()
     alone = sum(one.alone_ps for one in groups)
@@ -111,26 +112,6 @@ def _without_input(
         saving_ms=saving,
         explained_by=("input.bound",) if 2 * into > total else (),
     )
-
-
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let copies to and from the host run beside kernels, from pinned memory.
-
-    Copies within the device are work of the step, and which kernel can do without them
-    nobody knows; nor when a transfer could have begun.
-    """
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return ()
-    owners = ["copy_in", "copy_out"]
-    if _is_input(shares, thresholds):
-        owners.remove("copy_in")
-    time = sum(shares.times(*owners))
-    rest = sum(shares.times("copy_within", "transfer_wait"))
-    if rest > (1 - thresholds.explained_share.value / 100) * time:
-        return ()
-    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
-    return (Beside(owners, effect),)
 
 
 def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
@@ -197,6 +178,3 @@ def _facts(copies: DeviceCopies | None) -> tuple[Fact, ...]:
 
 #: Copies that are named.
 _SHOWN: Final = 3
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, copy_signals), changes)

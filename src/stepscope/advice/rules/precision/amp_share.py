@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import for_kernels, for_units
+from stepscope.advice.item import rule
+from stepscope.advice.judging.program_facts import (
+    kernel_type_facts,
+    narrow_type_facts,
+)
 from stepscope.advice.judging.worked import at_measured_speed, measured_gain_ms
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.kernel_work import kernel_work
@@ -17,27 +20,55 @@ from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Finding, Severity, Status
+    from stepscope.advice.finding import Finding, Severity, Status
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_precision import PrecisionSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
+    from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("amp.share")
 
 
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's.
+
+    Those whose successors the recording holds take what these take.
+    """
+    work = signals.needed(kernel_work)
+    rows = _replaceable(work)
+    measured = rows.filter(pl.col("speedup").is_not_null())
+    eligible = rows.filter(pl.col("speedup").is_null())
+    factors = (
+        (("32", "64"), thresholds.amp_gain_low, thresholds.amp_gain_high),
+        (("tf32",), thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
+    )
+    others = tuple(
+        Faster(mine["class"].to_list(), (1 / low.value, 1 / high.value))
+        for kinds, low, high in factors
+        if (mine := eligible.filter(pl.col("precision").is_in(kinds))).height
+    )
+    return (*others, *at_measured_speed(measured))
+
+
+@rule(
+    _ITEM,
+    device_signals,
+    kernel_work,
+    precision_signals,
+    program_traits,
+    record_grade,
+    change=changes,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     excluded = _not_applicable(signals, thresholds)
     if excluded is not None:
         return excluded
-    found = signals.of(precision_signals)
-    if isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found)
+    found = signals.needed(precision_signals)
     unseen = _unseen(found, thresholds)
     if unseen is not None:
         return _ITEM.cannot_tell(unseen)
@@ -162,23 +193,30 @@ def _measured(
         evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
         saving_ms=_saving(signals, found, thresholds) if failed else None,
-        actions=_actions(signals, found) if failed else (),
+        actions=_ITEM.actions_for(*_type_facts(signals, found)),
     )
 
 
-def _actions(signals: Signals, found: PrecisionSignals) -> tuple[Action, ...]:
-    work = signals.of(kernel_work)
-    if isinstance(work, Unavailable) or work.label not in found.devices[:1]:
-        return for_units(_ITEM.actions, signals)
-    return for_kernels(_ITEM.actions, signals, work, _replaceable(work))
+def _type_facts(signals: Signals, found: PrecisionSignals) -> tuple[str, ...]:
+    work = _work_of_judged_device(signals, found)
+    if work is None:
+        return narrow_type_facts(signals)
+    return kernel_type_facts(signals, work, _replaceable(work))
+
+
+def _work_of_judged_device(
+    signals: Signals, found: PrecisionSignals
+) -> KernelWork | None:
+    work = signals.known(kernel_work)
+    return None if work is None or work.label not in found.devices[:1] else work
 
 
 def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:
     """Return the share of such work: in the steps, else in the whole recording."""
     if found.step_ps is not None:
         return _share(_per_step_ps(found) or 0, found.step_ps)
-    work = signals.of(kernel_work)
-    if isinstance(work, Unavailable) or work.label not in found.devices[:1]:
+    work = _work_of_judged_device(signals, found)
+    if work is None:
         return None
     known = found.eligible_ps - found.eligible_unknown_ps
     return _share(known - found.eligible_narrow_ps, work.step_ps)
@@ -202,8 +240,8 @@ def _saving(
         return None
     wide, tf32 = found.wide_per_step_ps / PS_PER_MS, found.tf32_per_step_ps / PS_PER_MS
     known = 0.0
-    work = signals.of(kernel_work)
-    if not isinstance(work, Unavailable) and work.label in found.devices[:1]:
+    work = _work_of_judged_device(signals, found)
+    if work is not None:
         measured = _replaceable(work).filter(pl.col("speedup").is_not_null())
         of_tf32 = pl.col("precision") == "tf32"
         tf32 = max(tf32 - _time_ms(measured.filter(of_tf32)), 0.0)
@@ -232,29 +270,6 @@ def _replaceable(work: KernelWork) -> pl.DataFrame:
         & ~pl.col("collective")
         & pl.col("precision").is_in(["32", "64", "tf32"])
     )
-
-
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's.
-
-    Those whose successors the recording holds take what these take.
-    """
-    work = signals.of(kernel_work)
-    if isinstance(work, Unavailable):
-        return ()
-    rows = _replaceable(work)
-    measured = rows.filter(pl.col("speedup").is_not_null())
-    eligible = rows.filter(pl.col("speedup").is_null())
-    factors = (
-        (("32", "64"), thresholds.amp_gain_low, thresholds.amp_gain_high),
-        (("tf32",), thresholds.amp_gain_tf32_low, thresholds.amp_gain_tf32_high),
-    )
-    others = tuple(
-        Faster(mine["class"].to_list(), (1 / low.value, 1 / high.value))
-        for kinds, low, high in factors
-        if (mine := eligible.filter(pl.col("precision").is_in(kinds))).height
-    )
-    return (*others, *at_measured_speed(measured))
 
 
 def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
@@ -295,11 +310,3 @@ def _percent(part: float, whole: float) -> float:
 def _share(part: float, whole: float) -> float | None:
     """Return a share; None where the whole is zero: a share of nothing is not zero."""
     return 100 * part / whole if whole else None
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (device_signals, kernel_work, precision_signals, program_traits, record_grade),
-    changes,
-)

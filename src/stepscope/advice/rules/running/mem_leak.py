@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.facts.memory_use import PROCESS, kept_growth, memory_signals
 from stepscope.derive.facts.recording import record_grade
@@ -37,6 +37,7 @@ class _Growth(Frozen, frozen=True, eq=True):
     memory: MemoryUse
 
 
+@rule(_ITEM, memory_signals, kept_growth, record_grade)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     found = _of_memories(signals, thresholds)
     if found.status == "fail" and found.severity != "info":
@@ -183,6 +184,3 @@ def _slope(step: NDArray[np.float64], use: NDArray[np.float64]) -> tuple[float, 
     slopes.partition(lowest)
     low = float(slopes[lowest])
     return float(np.median(slopes, overwrite_input=True)), low
-
-
-RULE: Final = Rule(_ITEM, evaluate, (memory_signals, kept_growth, record_grade))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import traits_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.evidence import CauseShare, Fact, Part
 from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits
@@ -14,7 +14,6 @@ from stepscope.derive.facts.recording import capture_signals, record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.recording import CaptureSignals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
+    from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("capture.quality")
 
@@ -58,10 +58,17 @@ _OF_DEVICE: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
 
 
+@rule(
+    _ITEM,
+    account_signals,
+    capture_signals,
+    device_signals,
+    program_traits,
+    record_grade,
+    unexplained_outside,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = signals.of(account_signals)
-    if isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found)
+    found = signals.needed(account_signals)
     capture = signals.of(capture_signals)
     flaws = [
         *_owned(found, capture, thresholds),
@@ -190,9 +197,9 @@ def _finding(
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
     outside = _outside(signals, shares)
-    extra = {"outside"} if outside is not None else set()
-    if not traits_of(signals).graphed and not capture.functions:
-        extra.add("eager")
+    unexplained = {"outside"} if outside is not None else set()
+    if "several_ops" in program_facts(signals) and not capture.functions:
+        unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     return _ITEM.finding(
         "fail" if first is not None else "pass",
@@ -224,9 +231,10 @@ def _finding(
         actions=tuple(
             action
             for flaw in flaws
-            for action in _ITEM.actions
-            if action.cause == _remedy(flaw.word, capture, shares)
-            or (flaw.word == "unexplained" and action.cause in extra)
+            for action in _ITEM.actions_for(
+                _cause_to_remove(flaw.word, capture, shares),
+                *(unexplained if flaw.word == "unexplained" else ()),
+            )
         ),
     )
 
@@ -248,7 +256,7 @@ def _outside(signals: Signals, shares: StepShares) -> float | None:
     return percent if whole and percent >= _MOST * whole else None
 
 
-def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
+def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action removes a flaw, given what was in force."""
     if word == "queued" and _is_at_the_begin(shares):
         return "queued_before" if capture.replays else "launched_before"
@@ -283,13 +291,3 @@ def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
         *(_ITEM.fact(name, value) for name, value in shares),
         *_ITEM.facts(clock_error=clock_error),
     )
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *(account_signals, capture_signals, device_signals),
-        *(program_traits, record_grade, unexplained_outside),
-    ),
-)

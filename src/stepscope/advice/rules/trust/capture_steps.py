@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Finding, Severity
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.judged_steps import HostSteps
@@ -21,10 +20,9 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("capture.steps")
 
 
+@rule(_ITEM, step_signals, frameworks_used)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    hosts = signals.of(step_signals)
-    if isinstance(hosts, Unavailable):
-        return _ITEM.cannot_tell(hosts)
+    hosts = signals.needed(step_signals)
     without = [one for one in hosts.values() if one.source is None]
     if without and all(one.requests for one in without):
         return _ITEM.not_applicable("requests")
@@ -47,16 +45,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=(label,),
         facts=_facts(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        actions=_actions(note),
+        # A program without steps yet need not mark them first.
+        actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
-
-
-def _actions(note: str | None) -> tuple[Action, ...]:
-    """Return what to do; a program without steps yet need not mark them first."""
-    if note is None:
-        return ()
-    causes = {note} if note == "ended" else {"any", note}
-    return _ITEM.actions_for(*causes)
 
 
 def _rank(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
@@ -132,6 +123,3 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
 
 
 _GRAVITY: Final[dict[Severity, int]] = {"critical": 2, "warn": 1, "info": 0}
-
-
-RULE: Final = Rule(_ITEM, evaluate, (step_signals, frameworks_used))

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -47,13 +46,10 @@ class _Seen(Frozen, frozen=True, eq=True):
     apart_ps: int | None
 
 
+@rule(_ITEM, account_signals, record_grade, step_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return _ITEM.cannot_tell(account)
-    hosts = signals.of(step_signals)
-    if isinstance(hosts, Unavailable):
-        return _ITEM.cannot_tell(hosts)
+    account = signals.needed(account_signals)
+    hosts = signals.needed(step_signals)
     shares = account.judged("compile")
     if shares.step_source is None:
         return _ITEM.cannot_tell("no_steps")
@@ -81,7 +77,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         evidence=shares.evidence("compile"),
         facts=_facts(seen, hosts.get(shares.host)),
         inputs=("windows", "steps", "account"),
-        actions=_ITEM.actions_for("any", note) if note is not None else (),
+        actions=_ITEM.actions_for(note),
     )
 
 
@@ -145,6 +141,3 @@ def _facts(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
 
 #: Steps in which a program may still warm up.
 _FIRST: Final = 3
-
-
-RULE: Final = Rule(_ITEM, evaluate, (account_signals, record_grade, step_signals))

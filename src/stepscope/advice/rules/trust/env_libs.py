@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.derive.facts.recording import version_signals
 from stepscope.derive.judging.recorded_devices import HOST_ONLY, device_signals
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -32,12 +31,11 @@ _WANTED: Final = (
 )
 
 
+@rule(_ITEM, device_signals, version_signals)
 def evaluate(signals: Signals, _: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
-    hosts = signals.of(version_signals)
-    if isinstance(hosts, Unavailable):
-        return _ITEM.cannot_tell(hosts)
+    hosts = signals.needed(version_signals)
     known = {
         host: one
         for host, one in hosts.items()
@@ -92,6 +90,3 @@ def _number(version: int) -> float:
     """Return a version as people write it: 12.9 for 12090."""
     minor = version % 1000 // 10
     return float(f"{version // 1000}.{minor}")
-
-
-RULE: Final = Rule(_ITEM, evaluate, (device_signals, version_signals))

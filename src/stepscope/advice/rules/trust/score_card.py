@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.op_sides import ops_on_sides
 from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.step_shares import StepShares
@@ -26,10 +26,9 @@ _ITEM: Final = rule_item("score.card")
 _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=False)
 
 
+@rule(_ITEM, *OWNED_READS, ops_on_sides, precision_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = owned_shares(_OWNED, signals, thresholds)
     return _ITEM.finding(
         "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
@@ -75,6 +74,3 @@ def _of_ops(signals: Signals) -> tuple[Fact, ...]:
 
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _COPIES: Final = ("copy_in", "copy_out", "copy_within", "transfer_wait")
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, ops_on_sides, precision_signals))
