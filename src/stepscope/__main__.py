@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def run_command_line() -> None:
+def run() -> None:
     """Run a command line in a process of its own, and end that process."""
     replace_closed_streams()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -40,4 +40,4 @@ def _interrupt_once(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    run_command_line()
+    run()

@@ -213,7 +213,7 @@ def test_a_notebook_that_hears_of_frames_names_those_it_had(
         notebook.hear_frames([frame])
         return code.co_name
 
-    monkeypatch.setattr(FunctionNames, "of", name_of)
+    monkeypatch.setattr(FunctionNames, "function_name", name_of)
     notebook.hear_frames([frame, frame._replace(begin_ns=MS, end_ns=2 * MS)])
     assert notebook.function_times(THREAD, 0, 2 * MS) == {"load": 2 * MS}
 

@@ -357,7 +357,7 @@ def test_arming_imports_nothing_heavy() -> None:
         "import sys; before = set(sys.modules);"
         "import stepscope.capture.launching.autostart as a;"
         "from stepscope.capture.launching.plan import RunPlan;"
-        "a.Armed(RunPlan(logdir='', run='', notes='', wait_s=1e6)).wait();"
+        "a.Armed(RunPlan(logdir='', run='', notes='', wait_s=1e6)).begin_waiting();"
         "print(*sorted(name for name in set(sys.modules) - before "
         "if '.' not in name)); import os; sys.stdout.flush(); os._exit(0)"
     )

@@ -282,7 +282,7 @@ it._COOKIE = b"another"
     "other_python": """
 import stepscope.capture.collectors.workers.worker as it
 it.place_of_runtime = lambda *_: None
-it._program = str
+it._executable_path = str
 """,
 }
 

@@ -65,8 +65,8 @@ def test_a_report_on_a_terminal_has_colours_and_the_same_words(
 
 SLOW = """
 import time
-from stepscope.cli.output import progress
-with progress(stages=2) as shown:
+from stepscope.cli.output import show_progress
+with show_progress(stages=2) as shown:
     shown.stage("Reading")
     time.sleep({seconds})
     shown.stage("Findings")
@@ -96,7 +96,7 @@ from stepscope.remote.outcome import HostOutcome
 table = HostsTable(["a:1", "b:2"])
 with recording_bar(0.3):
     time.sleep(1)
-    table.add(HostOutcome("a:1", "ok", "", 1234, 1, 0.5))
+    table.add_row(HostOutcome("a:1", "ok", "", 1234, 1, 0.5))
 print("done")
 """
 

@@ -145,7 +145,7 @@ def test_a_busy_host_and_an_empty_one_are_asked_again(
             "nothing",
         ),
         (lambda _, __: b"", "empty", "nothing"),
-        (lambda _, __: b"\xff\xff", "error", "no ProfileResponse"),
+        (lambda _, __: b"\xff\xff", "error", "not a ProfileResponse"),
         (
             lambda _, __: encode_message(ProfileResponse(xspace=b"\x0a\xffx")),
             "error",
@@ -488,7 +488,7 @@ def test_where_nobody_was_recorded_each_host_is_said_once(tmp_path: Path) -> Non
         ((NOBODY, "--steps", 0), "--steps"),
         ((NOBODY, "--host-tracer-level", 9), "--host-tracer-level"),
         ((), "no address was given"),
-        (("vm",), "is no address"),
+        (("vm",), "is not an address"),
         (("--attach", 2**22 + 1), "there is no process"),
     ],
 )

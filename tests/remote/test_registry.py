@@ -111,7 +111,7 @@ from stepscope.errors import BadUsage
 from stepscope.remote import registry
 from stepscope.remote.processes import VARIABLE
 ADDRESS = "127.0.0.1:6009"
-registry.note(ADDRESS, None)
+registry.note_server(ADDRESS, None)
 hears, says = os.pipe()
 child = os.fork()
 if not child:
@@ -119,10 +119,10 @@ if not child:
     os.read(hears, 1)
     os._exit(0)
 try:
-    registry.reached_by(child)
+    registry.servers_of_process(child)
 except BadUsage as error:
     print(str(error).replace(str(child), "CHILD").replace(str(os.getpid()), "PARENT"))
-registry.forget(ADDRESS)
+registry.forget_server(ADDRESS)
 os.close(says)
 os.wait()
 """

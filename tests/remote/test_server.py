@@ -489,12 +489,12 @@ import sys, threading
 import grpc
 import stepscope as ss
 from stepscope.capture.recording.session import current
-from stepscope.remote.messages import ProfileRequest, encode
+from stepscope.remote.messages import ProfileRequest, encode_message
 started = ss.server.start(0)
 channel = grpc.insecure_channel(started.address)
 call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
 pending = call.future(
-    encode(ProfileRequest(duration_ms=600_000, session_id="s")),
+    encode_message(ProfileRequest(duration_ms=600_000, session_id="s")),
     metadata=(("authorization", f"Bearer {started.token}"),),
 )
 while current() is None:

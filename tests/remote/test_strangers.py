@@ -76,7 +76,7 @@ with grpc.insecure_channel(address) as channel:
             ask(method, lambda: call(b"", timeout=30))
     stream = channel.unary_stream("/stepscope.Recordings/Profile")
     ask("pieces", lambda: list(stream(b"", timeout=30)))
-ask("attach", lambda: registry.reached_by(int(process)))
+ask("attach", lambda: registry.servers_of_process(int(process)))
 ask("folder", lambda: os.listdir(folder))
 ask("file", lambda: open(f"{folder}/{process}.json").read())
 ask("capture", lambda: client.trace(address, ".", 10))
@@ -206,7 +206,7 @@ def test_folders_that_another_user_made_are_not_used_and_that_is_said(
         reason = f"{squatted} is another user's (nobody)"
     else:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(everybodys / where))
-        reason = f"{everybodys / where} is no folder, but a link"
+        reason = f"{everybodys / where} is not a folder but a link"
     assert reason in registry.refused_folders()
     # The file that lies there is not believed.
     with pytest.raises(BadUsage, match="has no profiler server") as refused:

@@ -89,7 +89,7 @@ def answer_request(request: CaptureRequest) -> int:
                 allow_partial=True,
                 token=request.token,
                 root_certificate=certificate,
-                on_progress=None if table is None else table.add,
+                on_progress=None if table is None else table.add_row,
                 steps=steps,
                 max_bytes=request.max_bytes,
             )
@@ -126,11 +126,11 @@ class HostsTable:
         """Write the head; addresses are those of the rows to come."""
         self._width = max(len(one) for one in (_HOST, *addresses))
         self._lock = threading.Lock()
-        self._write(_HOST, "outcome", "bytes", "asked", "seconds", "")
+        self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")
 
-    def add(self, one: HostOutcome) -> None:
+    def add_row(self, one: HostOutcome) -> None:
         """Write the row of a host; from any thread."""
-        self._write(
+        self._write_row(
             one_line(one.address),
             one.state,
             f"{one.bytes:,}" if one.state == "ok" else "–",
@@ -139,7 +139,7 @@ class HostsTable:
             _clock_remark(one) if one.state == "ok" else one.text,
         )
 
-    def _write(  # noqa: PLR0917 - the columns
+    def _write_row(  # noqa: PLR0917 - the columns
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "

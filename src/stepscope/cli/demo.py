@@ -51,6 +51,13 @@ def answer_request(request: DemoRequest) -> int:
     here, gpu = logdir / "here", logdir / "h100"
     _record_loop(here)
     shutil.copytree(RECORDED, gpu)
+    stepscope = _stepscope_command()
+    commands = {
+        "Both in a browser": f"{stepscope} serve {logdir}",
+        "This loop in full": f"{stepscope} report {here}",
+        "The H100's in full": f"{stepscope} report {gpu}",
+        "Your own program": f"{stepscope} run -- python train.py",
+    }
     reporting.show_lines(
         [
             *_short_report(here),
@@ -58,7 +65,13 @@ def answer_request(request: DemoRequest) -> int:
             *wrapped(_ABOUT_RECORDED, text_width(), indent=2),
             line(),
             *_short_report(gpu),
-            *_what_next(logdir, here, gpu),
+            *[
+                line(Piece("What next", "heading")),
+                *(
+                    line(f"  {what:<18}  ", Piece(command, "code"))
+                    for what, command in commands.items()
+                ),
+            ],
         ]
     )
     return 0
@@ -90,23 +103,6 @@ def _short_report(logdir: Path) -> list[Line]:
     document = reporting.compose_with_progress([str(logdir)])
     outline = report_outline(document, sections=FIRST_SECTIONS)
     return as_text.render(outline, width=text_width())
-
-
-def _what_next(logdir: Path, here: Path, gpu: Path) -> list[Line]:
-    stepscope = _stepscope_command()
-    commands = {
-        "Both in a browser": f"{stepscope} serve {logdir}",
-        "This loop in full": f"{stepscope} report {here}",
-        "The H100's in full": f"{stepscope} report {gpu}",
-        "Your own program": f"{stepscope} run -- python train.py",
-    }
-    return [
-        line(Piece("What next", "heading")),
-        *(
-            line(f"  {what:<18}  ", Piece(command, "code"))
-            for what, command in commands.items()
-        ),
-    ]
 
 
 def _stepscope_command() -> str:

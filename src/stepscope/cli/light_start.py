@@ -119,7 +119,18 @@ def check_threads(computing: int | None = None) -> None:
             f"{_TABLE_BYTES >> 20} MiB of address space are needed, and this process "
             "may not have so much more. Raise the limit (ulimit -v)."
         )
-    if _thread_limit() >= _MANY_THREADS:
+    limits = []
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # noqa: PLC0415 - Windows has none
+
+        limits.append(resource.getrlimit(resource.RLIMIT_NPROC)[0])
+    with suppress(OSError, ValueError):
+        limits.append(int(_CONTAINER_LIMIT.read_text("ascii")))
+    # What is below 0 is no limit.
+    if (
+        min((limit for limit in limits if limit >= 0), default=float("inf"))
+        >= _MANY_THREADS
+    ):
         return
     told = os.environ.get(_TABLE_THREADS, "")
     wanted = int(told) if told.isdecimal() else computing or core_count()
@@ -138,19 +149,6 @@ def _can_map(count_bytes: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _thread_limit() -> float:
-    """Return how many threads the user or the container may have."""
-    limits = []
-    with suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415 - Windows has none
-
-        limits.append(resource.getrlimit(resource.RLIMIT_NPROC)[0])
-    with suppress(OSError, ValueError):
-        limits.append(int(_CONTAINER_LIMIT.read_text("ascii")))
-    # What is below 0 is no limit.
-    return min((limit for limit in limits if limit >= 0), default=float("inf"))
 
 
 def _can_start(count: int) -> bool:

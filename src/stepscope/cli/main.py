@@ -89,7 +89,7 @@ class Command(NamedTuple):
         """The first line of its help."""
         return (self.request.__doc__ or "").partition("\n")[0]
 
-    def parsed(self) -> click.Command:
+    def parsed_command(self) -> click.Command:
         """Return the command with its options."""
         parameters = list(declared_parameters(self.request))
         if self.request is ShowRequest:
@@ -102,12 +102,12 @@ class Command(NamedTuple):
         return self.kind(
             self.name,
             params=parameters,
-            callback=self._answer,
+            callback=self._answer_request,
             help=self.request.__doc__,
             context_settings=alone if self.runs_program else {},
         )
 
-    def _answer(self, **values: Any) -> int:
+    def _answer_request(self, **values: Any) -> int:
         fields = self.request.__struct_fields__
         own = {name: values.pop(name) for name in fields if name in values}
         if values:
@@ -169,7 +169,7 @@ class Edge(click.Group):
         del ctx
         for command in COMMANDS:
             if command.name == cmd_name:
-                return command.parsed()
+                return command.parsed_command()
         raise BadUsage.unknown_name(
             "command", cmd_name, [command.name for command in COMMANDS]
         )

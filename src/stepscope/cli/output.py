@@ -270,7 +270,7 @@ class Progress:
                     self._bar.task_ids[0], completed=self._done, description=what
                 )
 
-    def appear(self) -> None:
+    def show_bar(self) -> None:
         """Draw the bar from now on."""
         with self._lock:
             self._bar = _make_bar()
@@ -279,7 +279,7 @@ class Progress:
             )
             self._bar.start()
 
-    def vanish(self) -> None:
+    def hide_bar(self) -> None:
         """Remove the bar, where one was drawn."""
         with self._lock:
             if self._bar is not None:
@@ -293,7 +293,7 @@ def show_progress(stages: int) -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield shown
         return
-    timer = threading.Timer(_PATIENCE_S, shown.appear)
+    timer = threading.Timer(_PATIENCE_S, shown.show_bar)
     timer.daemon = True
     timer.start()
     try:
@@ -301,7 +301,7 @@ def show_progress(stages: int) -> Iterator[Progress]:
     finally:
         timer.cancel()
         timer.join()
-        shown.vanish()
+        shown.hide_bar()
 
 
 @contextlib.contextmanager

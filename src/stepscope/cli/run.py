@@ -122,7 +122,7 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
             f"{others[0]} cannot be given with --serve, which records nothing by "
             "itself; give it to stepscope capture where it has it."
         )
-    plan = ServePlan.of(place, request.open_to)
+    plan = ServePlan.parse_place(place, request.open_to)
     files = _certificate_files(request.certificate, request.key)
     environment = armed_environment(
         {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
@@ -169,22 +169,17 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     try:
         status = launch(arguments, plan._replace(notes=notes), os.environ)
         with _status_kept("finishing the recording"):
-            _finish_recording(notes, plan, status)
+            kept, left_out = keep_the_best(read_notes(notes))
+            tell_early_ends(kept, status)
+            directory = run_directory(Path(plan.logdir), plan.run)
+            for sentence in describe(
+                kept, left_out, plan, anything=_holds_traces(directory), status=status
+            ):
+                say(sentence)
     finally:
         with _status_kept("tidying up"):
             shutil.rmtree(notes, ignore_errors=True)
     return status
-
-
-def _finish_recording(notes: str, plan: RunPlan, status: int) -> None:
-    """Keep what was recorded of the program, and say what it is."""
-    kept, left_out = keep_the_best(read_notes(notes))
-    tell_early_ends(kept, status)
-    directory = run_directory(Path(plan.logdir), plan.run)
-    for sentence in describe(
-        kept, left_out, plan, anything=_holds_traces(directory), status=status
-    ):
-        say(sentence)
 
 
 def _folder_for_notes(logdir: str) -> str:

@@ -85,7 +85,7 @@ def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
         checked_token(token, "--capture-token, STEPSCOPE_TOKEN")
     if not Path(logdir).is_dir():
         raise BadUsage(
-            f"{logdir} is no directory of this machine, so nothing can be recorded "
+            f"{logdir} is not a directory of this machine, so nothing can be recorded "
             "into it; give a log directory, or leave out --capture."
         )
 

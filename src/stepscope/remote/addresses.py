@@ -128,8 +128,8 @@ def _check_address(text: str) -> str:
         hosts = os.environ.get(_TPU_WORKERS, "").replace(" ", "").split(",")
         workers_here = [f"{host}:PORT" for host in hosts if host]
         raise BadUsage(
-            f"{text!r} is no address of a profiler server: names without a port are "
-            "not looked up. Give host:port of each worker, with the port of its "
+            f"{text!r} is not an address of a profiler server: names without a port "
+            "are not looked up. Give host:port of each worker, with the port of its "
             "jax.profiler.start_server or tf.profiler.experimental.server.start: "
             f"{' '.join(workers_here) or f'{bare}:6009'}. For a Cloud TPU, "
             f"{TPU}{bare}:PORT finds its workers."
@@ -137,7 +137,7 @@ def _check_address(text: str) -> str:
     found = _ADDRESS.match(bare.rstrip("/"))
     if found is None or not 0 < int(found["port"]) <= _LAST_PORT:
         raise BadUsage(
-            f"{text!r} is no address of a profiler server; give host:port, such as "
+            f"{text!r} is not an address of a profiler server; give host:port, such as "
             "localhost:6009."
         )
     return found.group()

@@ -59,7 +59,7 @@ class ServePlan(NamedTuple):
     open_to: OpenTo | None = None
 
     @classmethod
-    def of(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
+    def parse_place(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
         """Return the plan for `PORT` or `HOST:PORT`.
 
         Raises:
@@ -72,7 +72,7 @@ class ServePlan(NamedTuple):
         host = host or _THIS_MACHINE
         if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
             raise BadUsage(
-                f"--serve {place} is no place to listen at; give PORT or HOST:PORT, "
+                f"--serve {place} is not a place to listen at; give PORT or HOST:PORT, "
                 "and -- before the command: stepscope run --serve 6009 -- train.py."
             )
         is_local = is_loopback(host)
@@ -100,7 +100,7 @@ class ServePlan(NamedTuple):
         )
 
 
-def arm_process() -> None:
+def arm() -> None:
     """Let this process listen by the plan in its environment; without one do nothing.
 
     Raises:
@@ -110,7 +110,7 @@ def arm_process() -> None:
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
         return
-    _Listens(plan).wait(listens_itself=not forks)
+    _Listens(plan).wait_for_frameworks(listens_itself=not forks)
 
 
 class _Listens:
@@ -126,15 +126,15 @@ class _Listens:
         self._undo: list[Callable[[], None]] = []
         self._server: Server | None = None
 
-    def wait(self, *, listens_itself: bool) -> None:
+    def wait_for_frameworks(self, *, listens_itself: bool) -> None:
         """Hear of frameworks, and begin to listen in a moment.
 
         Args:
             listens_itself: False where only what is forked from this process listens.
         """
-        arrived = harmless(self._steps.abandon)(self._arrived)
+        arrived = harmless(self._steps.abandon)(self._count_steps)
         Arrivals({name: partial(arrived, name) for name in FRAMEWORKS}).watch()
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(after_in_child=self._begin_in_child)
         if listens_itself:
             self._begin_later()
 
@@ -143,7 +143,7 @@ class _Listens:
             target=self._begin_soon, name="stepscope-serve", daemon=True
         ).start()
 
-    def _arrived(self, name: str) -> None:
+    def _count_steps(self, name: str) -> None:
         from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
@@ -163,11 +163,11 @@ class _Listens:
             if program_is_known():
                 break
             nobody.wait(_AFTER_S)
-        begin = harmless(lambda _reason: None)(self._begin)
+        begin = harmless(lambda _reason: None)(self._begin_listening)
         if not at_safe_point(begin, within_s=MAIN_THREAD_S):
             begin()
 
-    def _begin(self) -> None:
+    def _begin_listening(self) -> None:
         if is_launcher():
             return
         from stepscope.remote import server  # noqa: PLC0415 - arming stays light
@@ -211,7 +211,7 @@ class _Listens:
         for undo in undone:
             undo()
 
-    def _forked(self) -> None:
+    def _begin_in_child(self) -> None:
         # A child has no thread of the server, and none of its port's answers.
         self._counter.forked()
         self._steps.forked()

@@ -129,7 +129,7 @@ class Captures:
         #: Why recordings end before their time.
         self._why_over = ""
         self.continuous = Continuous(
-            self._begin, lease_s=lease_s, max_growth_bytes=max_growth_bytes
+            self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
         )
         self._max_growth_bytes = max_growth_bytes
         self.allowance = Allowance(_MAX_FILES, _MAX_FILE_BYTES)
@@ -146,7 +146,7 @@ class Captures:
         content = self.record(request, gone)
         if not content:
             return ProfileResponse(empty_trace=True)
-        if not request.emit_xspace and self._landed(request, content):
+        if not request.emit_xspace and self._store_file(request, content):
             return ProfileResponse()
         self._check_size(content)
         if request.emit_xspace:
@@ -175,7 +175,7 @@ class Captures:
             if gone.is_set() or over.is_set():
                 return b""
             self._check_goes_on()
-            recording = self._begin(options)
+            recording = self._begin_recording(options)
             with _ended_after(request.opts.steps, over):
                 _wait_for_end(
                     duration_ms / _MS_PER_S,
@@ -184,9 +184,9 @@ class Captures:
                     is_full=lambda: recording.is_full(self._max_growth_bytes),
                 )
             if self._why_over == _SERVER_STOPPED or gone.is_set():
-                recording.drop()
+                recording.drop_recording()
             self._check_goes_on()
-            content = b"" if gone.is_set() else recording.end()
+            content = b"" if gone.is_set() else recording.end_recording()
             if recording.left.is_set():
                 # The program ended while another thread read it.
                 raise RefusedCapture(Refusal.ABORTED, _PROGRAM_ENDED)
@@ -195,20 +195,20 @@ class Captures:
                 del self._ends[over]
         return content
 
-    def terminate(self, session: str) -> None:
+    def terminate_session(self, session: str) -> None:
         """End a recording now; its client gets what was recorded until then."""
         with self._lock:
             for over, name in self._ends.items():
                 if name == session:
                     over.set()
 
-    def end_all(self) -> None:
+    def end_everything(self) -> None:
         """End whatever is being recorded."""
         self._why_over = _SERVER_STOPPED
         with self._lock:
             for over in self._ends:
                 over.set()
-        self.continuous.end()
+        self.continuous.end_recording()
 
     def tell_end(self) -> None:
         """Tell whoever waits for a recording that the program ends."""
@@ -235,11 +235,11 @@ class Captures:
         """
         owner = Client(peer, request.opts.session_id)
         try:
-            self.continuous.start(_profiler_options(request.opts), owner)
+            self.continuous.start_recording(_profiler_options(request.opts), owner)
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.ALREADY_EXISTS, str(held)) from held
 
-    def snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
+    def take_snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
         """Hand over what was recorded since the start or the last snapshot.
 
         Without a continuous recording the program's flight recorder, where it has one,
@@ -251,7 +251,7 @@ class Captures:
         """
         client = Client(peer, request.snapshot_session_id)
         try:
-            content = self.continuous.snapshot(client)
+            content = self.continuous.take_snapshot(client)
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
         if content is None:
@@ -268,13 +268,13 @@ class Captures:
             RefusedCapture: It is another client's.
         """
         try:
-            self.continuous.stop(Client(peer, request.session_id))
+            self.continuous.stop_recording(Client(peer, request.session_id))
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
 
-    def monitor(self, request: MonitorRequest, peer: str) -> MonitorResponse:
+    def describe_program(self, request: MonitorRequest, peer: str) -> MonitorResponse:
         """Say in words how the program is, after the server's clock if asked."""
-        self.continuous.renew(peer)
+        self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
         state = "not recording" if current() is None else "recording"
@@ -317,8 +317,8 @@ class Captures:
         finally:
             self._waiting.release()
 
-    def _begin(self, options: ProfilerOptions) -> _Recording:
-        return _Recording.begin(options, self.tell_end)
+    def _begin_recording(self, options: ProfilerOptions) -> _Recording:
+        return _Recording.begin_recording(options, self.tell_end)
 
     def _check_goes_on(self) -> None:
         if self._why_over:
@@ -334,7 +334,7 @@ class Captures:
 
     def _kept_by_flight_recorder(self) -> bytes:
         flight = sys.modules.get("stepscope.capture.flight.recorder")
-        if flight is not None and not self.allowance.take(0):
+        if flight is not None and not self.allowance.take_file(0):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 "clients had this program write as many files as they may; take "
@@ -349,10 +349,10 @@ class Captures:
                 "StartContinuousProfiling first.",
             )
         content = Path(path).read_bytes()
-        self.allowance.charge(len(content))
+        self.allowance.charge_bytes(len(content))
         return content
 
-    def _landed(self, request: ProfileRequest, content: bytes) -> bool:
+    def _store_file(self, request: ProfileRequest, content: bytes) -> bool:
         """Write the file of this host where the client may; whether that was done."""
         session = request.session_id or request.opts.session_id
         root = request.repository_root
@@ -362,7 +362,7 @@ class Captures:
         host = request.opts.override_hostname or request.host_name
         try:
             name = f"{file_name_of(host) or 'localhost'}{TRACE_SUFFIX}"
-            place.store(name, (content,))
+            place.store_file(name, (content,))
         except NotStored:
             return False
         return True
@@ -389,7 +389,7 @@ class _Recording:
         self.options = options
 
     @classmethod
-    def begin(
+    def begin_recording(
         cls, options: ProfilerOptions, tell_end: Callable[[], None]
     ) -> _Recording:
         begun: list[Session] = []
@@ -411,13 +411,13 @@ class _Recording:
                 session.drop_at_exit()
             _remove_folder(logdir)
 
-        def begin() -> None:
+        def start_session() -> None:
             try:
                 begun.append(Session.start(logdir, options, end=leave))
             except StepscopeError as error:
                 refused.append(error)
 
-        if not _on_the_main_thread(begin):
+        if not _on_the_main_thread(start_session):
             _remove_folder(logdir)
             raise RefusedCapture(
                 Refusal.UNAVAILABLE,
@@ -450,24 +450,24 @@ class _Recording:
         )
         return True
 
-    def drop(self) -> None:
+    def drop_recording(self) -> None:
         """End, and hand nothing over."""
-        self._halt()
+        self._halt_session()
         self._session.drop()
         _remove_folder(self._session.logdir)
 
-    def end(self) -> bytes:
+    def end_recording(self) -> bytes:
         """Return what was recorded.
 
         Only PyTorch's profiler has to be ended by the main thread. All else is done on
         this one, so that the program goes on meanwhile.
         """
-        self._halt()
+        self._halt_session()
         content = self._session.stop(save=False).xspace()
         _remove_folder(self._session.logdir)
         return content
 
-    def _halt(self) -> None:
+    def _halt_session(self) -> None:
         if "torch" in sys.modules:
             at_safe_point(self._session.halt, within_s=MAIN_THREAD_S)
 

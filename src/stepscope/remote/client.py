@@ -156,21 +156,23 @@ def record(
         _make_caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
     ]
     try:
-        slowest = _call_in_parallel(callers, lambda caller: caller.greet(), None)
+        slowest = _call_in_parallel(
+            callers, lambda caller: caller.compare_clocks(), None
+        )
         delay_ns = delay_ms * _NS_PER_MS
         if len(callers) > 1:
             delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
         start_ns = time.time_ns() + delay_ns if delay_ns else 0
         found = _call_in_parallel(
             callers,
-            lambda caller: caller.record(
+            lambda caller: caller.record_host(
                 request, destination, attempts=attempts, start_ns=start_ns
             ),
             on_progress,
         )
     finally:
         for caller in callers:
-            caller.close()
+            caller.hang_up()
     outcome = Outcome(
         run=destination.run, directory=destination.place, all=tuple(found)
     )

@@ -272,7 +272,7 @@ def _why_untrusted(folder: Path) -> str | None:
             # Nobody has made it yet.
             return None
         if not stat.S_ISDIR(status.st_mode):
-            return f"{one} is no folder, but a link or a file"
+            return f"{one} is not a folder but a link or a file"
         if status.st_uid != os.getuid():
             return f"{one} is another user's ({user_name(status.st_uid)})"
         if status.st_mode & _WRITABLE_BY_OTHERS:

@@ -97,7 +97,7 @@ class Server:
         if os.getpid() != self._process:
             # A forked child has none of the threads, and would wait for them in vain.
             return
-        self.captures.end_all()
+        self.captures.end_everything()
         self._server.stop(None)
         registry.forget_server(from_this_machine(self.address))
         atexit.unregister(self._at_exit)
@@ -146,7 +146,7 @@ def start(
     token = choose_token(
         token, open_to, is_local=place.is_local, is_socket=place.is_socket
     )
-    place.check()
+    place.check_place()
     folder = None if logdir is None else Path(logdir).absolute()
     captures = Captures(folder)
     workers = WorkerSessions(
@@ -162,7 +162,9 @@ def start(
         interceptors=() if token is None else (Doorkeeper(grpc, token),),
         maximum_concurrent_rpcs=_MOST_CALLS,
     )
-    for service, methods in _Answers(grpc, captures, workers).services().items():
+    for service, methods in (
+        _Answers(grpc, captures, workers).service_handlers().items()
+    ):
         made.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, methods),)
         )
@@ -174,10 +176,10 @@ def start(
             bound = made.add_secure_port(place.target, credentials)
     except RuntimeError as error:
         remedy = "" if certificate is None else _CERTIFICATE
-        raise BadUsage(f"{place.refused(error)}{remedy}") from error
-    place = place.bound(bound)
+        raise BadUsage(f"{place.refused_place(error)}{remedy}") from error
+    place = place.bound_place(bound)
     server = Server(made, captures, place.target, token)
-    workers.allow(server.address, from_this_machine(server.address))
+    workers.allow_addresses(server.address, from_this_machine(server.address))
     begin_as_ours(made.start)
     # A call that is answered must not find half an interpreter.
     atexit.register(server._at_exit)  # noqa: SLF001 - its own module
@@ -216,39 +218,56 @@ class _Answers:
         self._captures = captures
         self._workers = workers
 
-    def services(self) -> dict[str, dict[str, Any]]:
+    def service_handlers(self) -> dict[str, dict[str, Any]]:
         """Return the handlers of each service's methods."""
         recorded = self._captures
         return {
             SERVICE: {
-                "Profile": self._method(ProfileRequest, recorded.profile, waits=True),
-                "Terminate": self._method(TerminateRequest, self._terminate),
-                "Monitor": self._method(MonitorRequest, recorded.monitor, owns=True),
-                "StartContinuousProfiling": self._method(
-                    ProfileRequest, self._start_continuous, owns=True
+                "Profile": self._method_handler(
+                    ProfileRequest, recorded.profile, waits=True
                 ),
-                "GetSnapshot": self._method(
-                    GetSnapshotRequest, recorded.snapshot, owns=True
+                "Terminate": self._method_handler(
+                    TerminateRequest,
+                    lambda asked: recorded.terminate_session(asked.session_id),
+                    empty=TerminateResponse,
                 ),
-                "StopContinuousProfiling": self._method(
-                    StopContinuousProfilingRequest, self._stop_continuous, owns=True
+                "Monitor": self._method_handler(
+                    MonitorRequest, recorded.describe_program, owns=True
+                ),
+                "StartContinuousProfiling": self._method_handler(
+                    ProfileRequest,
+                    recorded.start_continuous,
+                    owns=True,
+                    empty=ContinuousProfilingResponse,
+                ),
+                "GetSnapshot": self._method_handler(
+                    GetSnapshotRequest, recorded.take_snapshot, owns=True
+                ),
+                "StopContinuousProfiling": self._method_handler(
+                    StopContinuousProfilingRequest,
+                    recorded.stop_continuous,
+                    owns=True,
+                    empty=StopContinuousProfilingResponse,
                 ),
             },
             ANALYSIS: {
-                "NewSession": self._method(
-                    NewProfileSessionRequest, self._workers.record
+                "NewSession": self._method_handler(
+                    NewProfileSessionRequest, self._workers.record_hosts
                 ),
             },
             PIECES: {
-                "Profile": self._grpc.unary_stream_rpc_method_handler(self._pieces),
+                "Profile": self._grpc.unary_stream_rpc_method_handler(
+                    self._send_pieces
+                ),
             },
         }
 
-    def _method(
+    def _method_handler(
         self,
         kind: type[Message],
-        answer: Callable[..., Message],
+        answer: Callable[..., Message | None],
         *,
+        empty: type[Message] = Message,
         waits: bool = False,
         owns: bool = False,
     ) -> Any:
@@ -257,6 +276,7 @@ class _Answers:
         Args:
             kind: The request.
             answer: Takes the request, and returns the answer.
+            empty: The answer where `answer` returns none.
             waits: The answer also takes an event, which is set when the client is gone.
             owns: The answer also takes the peer, to whom what it begins belongs.
         """
@@ -271,12 +291,12 @@ class _Answers:
                     if owns
                     else ()
                 )
-                return encode_message(answer(request, *told))
+                return encode_message(answer(request, *told) or empty())
             raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
 
-    def _pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
+    def _send_pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
         """Record, and yield the recording in pieces: it is in memory once."""
         with self._refusals_sent(ProfileRequest, context):
             request = decode_message(ProfileRequest, data)
@@ -297,22 +317,6 @@ class _Answers:
             context.abort(getattr(codes, refused.why.value), str(refused))
         except StepscopeError as error:
             context.abort(codes.INTERNAL, str(error))
-
-    def _terminate(self, request: TerminateRequest) -> TerminateResponse:
-        self._captures.terminate(request.session_id)
-        return TerminateResponse()
-
-    def _start_continuous(
-        self, request: ProfileRequest, peer: str
-    ) -> ContinuousProfilingResponse:
-        self._captures.start_continuous(request, peer)
-        return ContinuousProfilingResponse()
-
-    def _stop_continuous(
-        self, request: StopContinuousProfilingRequest, peer: str
-    ) -> StopContinuousProfilingResponse:
-        self._captures.stop_continuous(request, peer)
-        return StopContinuousProfilingResponse()
 
 
 def _client_gone(context: Any) -> threading.Event:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.counters import CounterTile
     from stepscope.analysis.timeline.flows import TrackFlows
     from stepscope.analysis.timeline.tiles import Tiles
-    from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.viewer import HostTrace
     from stepscope.report.envelope import Envelope
@@ -92,11 +91,24 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     if not len(piece.process):
         return b""
     spans = pl.DataFrame({"span": np.arange(len(piece.counter), dtype=np.int32)})
+    keys = _json_texts(piece.arguments.keys).gather(piece.arguments.key)
+    value = pl.Series([None] * len(piece.arguments.key), dtype=pl.String)
+    for kind, dtype in _NUMBER_TYPES.items():
+        at = np.flatnonzero(piece.arguments.kind == kind)
+        if len(at):
+            value = value.scatter(
+                at, _number_texts(piece.arguments.value[at].view(dtype))
+            )
+    at = np.flatnonzero(piece.arguments.kind == TEXT)
+    if len(at):
+        value = value.scatter(
+            at, _json_texts(piece.arguments.texts).gather(piece.arguments.value[at])
+        )
     pairs = pl.DataFrame(
         {
             "span": piece.arguments.span,
             "kind": piece.arguments.kind,
-            "pair": _key_value_pairs(piece.arguments),
+            "pair": (keys + ":" + value),
         }
     )
     if piece.counter.any():
@@ -198,20 +210,6 @@ def _flow_lines(
     )
     joined: str = lines.to_series().str.join(",\n").item()
     return joined
-
-
-def _key_value_pairs(told: Arguments) -> pl.Series:
-    """Write `"key":value` for each value."""
-    keys = _json_texts(told.keys).gather(told.key)
-    value = pl.Series([None] * len(told.key), dtype=pl.String)
-    for kind, dtype in _NUMBER_TYPES.items():
-        at = np.flatnonzero(told.kind == kind)
-        if len(at):
-            value = value.scatter(at, _number_texts(told.value[at].view(dtype)))
-    at = np.flatnonzero(told.kind == TEXT)
-    if len(at):
-        value = value.scatter(at, _json_texts(told.texts).gather(told.value[at]))
-    return keys + ":" + value
 
 
 def _number_texts(numbers: NDArray[Any]) -> pl.Series:

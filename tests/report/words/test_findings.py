@@ -203,7 +203,7 @@ def test_without_work_for_16_bit_no_share_is_told() -> None:
     ("high", "explained_by", "told"),
     [
         (60.0, (), "30.0 to 60.0 ms a step"),
-        (0.0, (), "none by itself: other work holds the step up meanwhile"),
+        (0.0, (), "none by itself: other work delays the step meanwhile"),
         # 0.01 of 162 ms is what another finding left of its gain.
         (0.01, ("copy.exposed",), "counted with that of copy.exposed"),
         (0.01, ("a", "b", "c"), "counted with that of a, b and c"),

@@ -1,8 +1,8 @@
-"""Functions of the program on a host without devices: which of them holds up steps.
+"""Functions of the program on a host without devices: which of them blocks steps.
 
-There a model's own ops are work of the host like the rest, so functions from which they
-are called are told from those that hold the model up. What a function does is read from
-the functions of libraries that it calls, never from its own name.
+There a model's own ops are work of the host like the rest, so functions that call them
+are distinguished from those that block the model. What a function does is read from the
+functions of libraries that it calls, never from its own name.
 
 Definition: docs/advice/host_work.md.
 """
@@ -63,7 +63,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         alone: When it works while no op runs, where the model runs as well while it
             does, or seems to: nothing else of it counts then. None for another one.
         scale: What the time of `alone` is to be multiplied with, where samples come
-            too seldom to say in which of the steps it is.
+            too rarely to say in which of the steps it is.
     """
 
     part: Part
@@ -85,7 +85,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         return tuple(np.minimum(times, ends - starts).astype(np.int64).tolist())
 
     def holds_up(self, thresholds: Thresholds) -> bool:
-        """Return whether a function beside the model holds much of the step.
+        """Return whether it blocks much of the step and is not the model.
 
         Its own time counts, and what it calls where that is not the model. One or two
         samples of a short recording say that it ran, and not for how long.
@@ -119,7 +119,7 @@ class HostFunctions(Frozen, frozen=True):
     Attributes:
         every: All of them.
         has_model: Whether there is a model; without one the functions are the step.
-        blocking: The one that holds up the steps; None for none.
+        blocking: The one that blocks the steps; None for none.
     """
 
     every: tuple[HostFunction, ...]
@@ -159,7 +159,7 @@ def _functions_with_work(
     if runs is not None:
         caller = shares.caller(OWNER, place="inside")
         if caller is not None:
-            # What it does itself may be too little to be told.
+            # What it does itself may be too little to have a part.
             caller = msgspec.structs.replace(caller, share_percent=0.0)
             parts.setdefault(caller.key, caller)
         if signals.of(frameworks_used) not in ((), PLAIN):
@@ -297,8 +297,8 @@ def are_ops_of_function(
 ) -> bool:
     """Return whether ops are called by the function that `host.work` is about.
 
-    What it does beside the model is to go or to be done otherwise, and its ops with it:
-    to compile the step would not change it.
+    What it does next to the model is to go or to be done otherwise, and its ops too: to
+    compile the step would not change it.
 
     Args:
         caller: The function that calls the ops; None where none is known.

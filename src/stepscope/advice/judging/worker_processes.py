@@ -43,7 +43,7 @@ class WorkerProcesses(Frozen, frozen=True):
     Attributes:
         counted: How many there are, and whether there is room for more; None where
             they were not counted.
-        time: What they do; None where they were not looked at, or too seldom.
+        time: What they do; None where they were not sampled, or too rarely.
     """
 
     counted: LoaderWorkers | None
@@ -65,7 +65,7 @@ class WorkerProcesses(Frozen, frozen=True):
         return self.time is not None and self.time.waits_percent < _AT_WORK_PERCENT
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return how many they are and where their time goes, as far as it is told."""
+        """Return how many they are and where their time goes, as far as known."""
         counted, time = self.counted, self.time
         are_idle = time is not None and time.are_idle
         named = None if time is None or are_idle else time.most

@@ -152,7 +152,12 @@ def _add_device_work(
     number, further = _calls_by_kernel(activity, ops, rest)
     call[rest] = number + executions
     rows = np.flatnonzero(call >= 0)
-    start_ps, launched = _start_times(activity, side.launches, launch_of, rest)
+    start_ps = ints(activity, "start_ps")[rest].copy()
+    launched = launch_of[rest] >= 0
+    if side.launches is not None and launched.any():
+        called = ints(side.launches, "start_ps")[launch_of[rest[launched]]]
+        # A clock that is ahead makes no call later than its work.
+        start_ps[launched] = np.minimum(start_ps[launched], called)
     begins = np.full(len(further), np.iinfo(np.int64).max)
     np.minimum.at(begins, number, start_ps)
     some = np.zeros(len(further), np.bool_)
@@ -237,22 +242,6 @@ def _calls_by_kernel(
         pl.lit(None, CALLS[name]).alias(name)
         for name in ("event", "host_ps", "host_self_ps")
     )
-
-
-def _start_times(
-    activity: pl.DataFrame,
-    launches: pl.DataFrame | None,
-    launch_of: NDArray[np.int32],
-    rows: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return when each activity was launched if that is known, else when it began."""
-    start_ps = ints(activity, "start_ps")[rows].copy()
-    launched = launch_of[rows] >= 0
-    if launches is not None and launched.any():
-        called = ints(launches, "start_ps")[launch_of[rows[launched]]]
-        # A clock that is ahead makes no call later than its work.
-        start_ps[launched] = np.minimum(start_ps[launched], called)
-    return start_ps, launched
 
 
 def _launches_by_call(

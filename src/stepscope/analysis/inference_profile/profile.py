@@ -169,8 +169,15 @@ def analyse(
     if len(times) == 1:
         missing.append(SINGLE_SAMPLE.for_field("latency_ms.std"))
     missing += [*few, *no_rate, *not_slow]
+    listed = rows.with_columns(
+        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
+        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
+    ).select(REQUESTS.cast_columns())
+    if buckets is not None:
+        charged = category_columns(buckets) / PS_PER_MS
+        listed = listed.with_columns(charged.to_struct("breakdown_ms"))
     return InferenceProfileResult(
-        requests=_request_rows(rows, buckets),
+        requests=listed,
         request_count=len(times),
         latency_ms=describe_latency(times, scale=PS_PER_MS),
         by_batch_size=sizes,
@@ -238,17 +245,6 @@ _OF_BUCKETS: Final = (
     *("breakdown_ms", "breakdown_detail_ms", "slow"),
     "requests.breakdown_ms",
 )
-
-
-def _request_rows(rows: pl.DataFrame, buckets: pl.DataFrame | None) -> pl.DataFrame:
-    shown = rows.with_columns(
-        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(REQUESTS.cast_columns())
-    if buckets is None:
-        return shown
-    charged = category_columns(buckets) / PS_PER_MS
-    return shown.with_columns(charged.to_struct("breakdown_ms"))
 
 
 def _by_batch_size(

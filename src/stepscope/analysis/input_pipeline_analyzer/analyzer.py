@@ -211,6 +211,13 @@ def combine_sides(
         has_steps=has_steps,
         decided=steps.decided,
     )
+    activities = (run.table(host, "device_activity") for host in run.hosts)
+    times = [
+        table.filter(pl.col("kind") == "h2d")["dur_ps"]
+        for table in activities
+        if not isinstance(table, Unavailable)
+    ]
+    count = sum(map(len, times))
     return InputPipelineResult(
         **{name: getattr(steps, name) for name in _OF_STEPS},
         text=text,
@@ -226,7 +233,9 @@ def combine_sides(
             leading=None if steps.decided is None else steps.decided.leading,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
-            copy_us=_copy_us(run),
+            copy_us=sum(int(some.sum()) for some in times) / count / PS_PER_US
+            if count
+            else 0.0,
             slowest=work.bottleneck_iterator,
             workers_idle=workers.idle,
             workers_in=workers.most,
@@ -247,18 +256,6 @@ def combine_sides(
             for host in found
         },
     )
-
-
-def _copy_us(run: ProfileData) -> float:
-    """Return the mean time of a copy to a device; 0 where none was recorded."""
-    found = (run.table(host, "device_activity") for host in run.hosts)
-    times = [
-        table.filter(pl.col("kind") == "h2d")["dur_ps"]
-        for table in found
-        if not isinstance(table, Unavailable)
-    ]
-    count = sum(map(len, times))
-    return sum(int(some.sum()) for some in times) / count / PS_PER_US if count else 0.0
 
 
 def _missing_entries(

@@ -37,7 +37,7 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
@@ -320,7 +320,14 @@ def _step_summary(
         kernel_launch_percent=shares.get("kernel_launch"),
         input_percent=input_percent,
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
-        any_device=_any_device(united, why) if busy_percent is not None else None,
+        any_device=AnyDevice(
+            breakdown_ms=_mean_ms(category_columns(united, why)),
+            device_execution_percent=_percent_or_none(
+                int(united["device_busy_ps"].sum()), int(united["window_ps"].sum())
+            ),
+        )
+        if busy_percent is not None
+        else None,
         bottleneck=bottleneck_side(judged_input(run, hosts, excluded_flags).word),
     ), tuple(missing)
 
@@ -452,12 +459,3 @@ def _overlapped_ms(
     counted = rows[["host", "window", "device"]]
     hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
     return _mean_ms(hidden.drop("host", "window", "device"))
-
-
-def _any_device(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> AnyDevice:
-    return AnyDevice(
-        breakdown_ms=_mean_ms(category_columns(rows, why)),
-        device_execution_percent=_percent_or_none(
-            int(rows["device_busy_ps"].sum()), int(rows["window_ps"].sum())
-        ),
-    )

@@ -144,10 +144,6 @@ def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
     """Yield when each look is due, in ns of `recorder.now`, and wait until then.
 
     Turns that passed meanwhile are not made up for.
-
-    Args:
-        hz: Looks in a second.
-        stop: Ends it.
     """
     period_ns = int(_NS_PER_S / hz)
     began_ns, turn, shift = recorder.now(), 0, 0.0
@@ -241,11 +237,8 @@ class FrameStore(Generic[Line]):
         """Write frames, and return when each began, in ns of the monotonic clock.
 
         Args:
-            plane: The plane to write to.
-            frames: The frames.
             line_of: Returns the line of a thread, for its functions or (true) for
                 their lines; None where these are not written.
-            clock: When the recording began.
         """
         of_threads: dict[tuple[bool, int], list[Frame[Any]]] = {}
         for is_line, ended in enumerate(frames):

@@ -83,7 +83,6 @@ class ServiceRecording:
 
         Args:
             port: Where the server listens, on the loopback interface.
-            levels: Tracer levels to record with.
             host_name: What the recording calls this host.
 
         Raises:

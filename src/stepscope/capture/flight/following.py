@@ -38,12 +38,6 @@ def record_following(
 
     Called by a thread of ours. Nothing is recorded where no framework is imported, or
     where a recording is under way.
-
-    Args:
-        logdir: Of the run that is made.
-        options: What is recorded.
-        steps: How many.
-        stopped: Whether to end early.
     """
     if not steps or not sys.modules.keys() & set(_FRAMEWORKS):
         return None

@@ -413,8 +413,6 @@ class FlightRecorder:
         """Write a profile, or say once an hour why it is not written.
 
         Args:
-            why: One of those that `Written` names.
-            text: What happened.
             lost_ns: What a slow step took longer than the median.
         """
         with self._writing:

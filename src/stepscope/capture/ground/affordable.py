@@ -178,12 +178,7 @@ class _Recording(Protocol):
 
 
 def without_calls(recording: _Recording, max_slowdown: float) -> Lowered | None:
-    """Return lower options where noting calls costs too much, and say so; else None.
-
-    Args:
-        recording: What is under way.
-        max_slowdown: How much longer the program may take.
-    """
+    """Return lower options where noting calls costs too much, and say so; else None."""
     slowdown, less = recording.slowdown, lower_options(recording.options)
     if slowdown is None or slowdown <= max_slowdown or less is None:
         return None
@@ -219,10 +214,6 @@ class CallsCost:
         """Return how much longer the program takes, 1.0 for twice; None at first.
 
         Notes and storing hold the interpreter's lock, so that the program waits.
-
-        Args:
-            now_s: Now.
-            waiting: Notes that are not stored yet.
         """
         lasted_s = now_s - self._began_s
         if lasted_s < _LEAST_NOTED_S:

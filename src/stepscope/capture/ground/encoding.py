@@ -92,10 +92,7 @@ def add_rows(
     """Add events to a plane, a line for each thread; how many they were.
 
     Args:
-        plane: Where they are added.
-        rows: In any order.
         zero_ns: The monotonic time from which lines count.
-        names: Of the threads.
     """
     ids = {name: plane.event_type(_printable_text(name)) for name in set(rows.names)}
     types = np.array([ids[name] for name in rows.names], np.int64)

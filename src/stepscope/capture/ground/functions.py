@@ -24,11 +24,6 @@ def function_name(file: str, first_line: int, name: str) -> str:
     """Return `$file.py:LINE function`, as frameworks name them; empty for our own.
 
     The line is the function's first, so that a function has one name.
-
-    Args:
-        file: The file, with its folder.
-        first_line: The function's first line in it.
-        name: Its name, with its class.
     """
     if file.startswith(_OURS):
         return ""

@@ -40,7 +40,6 @@ class Alarm:
 
         Args:
             number: Of the signal; it must have a handler in Python.
-            heard: Called by the thread.
         """
         self._number = number
         self._heard = heard

@@ -34,7 +34,6 @@ _ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
-    "stepscope.capture.profile",
     "stepscope.capture.keras",
     "stepscope.profiler.recording",
 )
@@ -69,7 +68,6 @@ class Armed:
         """Follow a plan.
 
         Args:
-            plan: What to record.
             steps_only: Without steps record nothing, whatever time passes: so do
                 processes that were forked.
         """

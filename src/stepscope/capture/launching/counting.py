@@ -167,7 +167,6 @@ class StepCounter(Generic[_Hearer_co]):
 
         Args:
             what: What is counted if this is it, for people.
-            called: What was called.
             carries: Whether an argument is what the function returned before.
             settle: Waits until it is done on the device too.
             forwarded: As in `Window.step_begins`.
@@ -188,10 +187,6 @@ class StepCounter(Generic[_Hearer_co]):
 
         It is the step where it comes again and again, and nothing that ends a step was
         called. Steps are numbered from where that is taken for sure.
-
-        Args:
-            what: What is counted if this is it, for people.
-            called: What was called.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):

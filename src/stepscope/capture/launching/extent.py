@@ -87,8 +87,6 @@ class Extent:
         """Return whether it ends before a step because of how much the first ones hold.
 
         Args:
-            next_step: The step.
-            now_s: Now.
             count_events: Says how many events were recorded; called once.
         """
         if self._has_counted or self.first is None:
@@ -115,12 +113,7 @@ class Extent:
         return next_step > self.last
 
     def bound_time(self, events: int, lasted_s: float) -> None:
-        """End a window by time before it holds too many events.
-
-        Args:
-            events: How many it holds.
-            lasted_s: How long it has lasted.
-        """
+        """End a window by time before it holds too many events."""
         limit = self._plan.max_events
         if not limit or not events:
             return

@@ -91,9 +91,7 @@ def describe(
     Args:
         kept: What the processes said whose files stay.
         left_out: What the others said.
-        plan: What was asked.
         anything: Whether the run holds a file.
-        status: Exit status of the program.
     """
     told: set[str] = set()
     for note in kept:

@@ -78,7 +78,6 @@ class Window:
         """Record by a plan.
 
         Args:
-            plan: Where and what.
             begun: Called whenever a recording has begun.
             left: Called when the process ends within a recording; it has to end it.
             over: Called once when no more will be recorded.
@@ -172,7 +171,6 @@ class Window:
 
         Args:
             first: Its number from 1; of several batches in one execution the first's.
-            batches: How many batches it executes.
             marked: Whether it is to be annotated; not where the program does.
             settle: Waits until the step before is done on the device too: called where
                 the window opens and closes, and nowhere else.
@@ -431,7 +429,6 @@ class Window:
         """Record no more for some steps, to see whether it is the recording.
 
         Args:
-            first: The first of these steps.
             waited_s: How long devices took to be done with those that were recorded.
         """
         if self._session is None:

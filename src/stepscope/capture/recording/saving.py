@@ -59,11 +59,6 @@ def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place,
     """Make the directory of a run and take a name in it that no other process has.
 
     Where that cannot be done, the recording stays in memory, which is a warning.
-
-    Args:
-        directory: Of the run.
-        head: First fragment of the spool.
-        max_bytes: Most bytes of the spool.
     """
     host = rundir.host_file_name(platform.node(), os.environ, ())
     try:
@@ -152,8 +147,6 @@ class Flusher:
         """Begin nothing yet.
 
         Args:
-            collectors: Whose events are stored.
-            spool: Where.
             ended: Asked at every flush, whether recording is over for another reason.
             end: Called once, from this thread, when it is.
         """

@@ -119,9 +119,6 @@ class UnderWay:
         """Start collectors; one that fails is a warning.
 
         Args:
-            logdir: The log directory.
-            run: Name of the run.
-            options: What is recorded.
             collectors: In the order of their start.
             ended: Asked now and then, whether recording is over for another reason.
             end: Called when it is.

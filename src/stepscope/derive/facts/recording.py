@@ -145,7 +145,7 @@ def capture_signals(
         few_looks=most_looks if too_few else None,
         system_calls=system_calls,
         replays=any(
-            _replays(one, correlation[host], *untied[host])
+            _hides_replays(one, correlation[host], *untied[host])
             for host, one in hosts.items()
         ),
         without_launch_percent=100 * untied_ps / work_ps if work_ps else None,
@@ -187,7 +187,7 @@ def _device_counts(
     )
 
 
-def _replays(
+def _hides_replays(
     trace: TraceData,
     tied: Correlation | Unavailable,
     untied_ps: int,

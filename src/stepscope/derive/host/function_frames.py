@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: A recording with fewer looks at the stack does not say what its time was spent on.
 LEAST_LOOKS: Final = 20
-#: Fewer looks at a stretch of time do not say what it was spent on.
+#: Fewer looks at an interval do not say what it was spent on.
 FEW_LOOKS: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()

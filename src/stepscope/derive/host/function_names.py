@@ -37,7 +37,7 @@ _IN_FILE: Final = (
     Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
     _CUT_OFF,
 )
-#: `$solver!main(int, char**)`; the file of a library stands in angle brackets.
+#: `$solver!main(int, char**)`; the file of a library is in angle brackets.
 _IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
 #: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
 _IN_NO_FILE: Final = (
@@ -151,7 +151,7 @@ def _parse_name(name: str, path: str | None) -> FunctionName:
         if _LIBRARY.search(file):
             is_library = True
         elif is_library is None and form is _CUT_OFF:
-            # A file beside the program, unless Python has one of that name; of
+            # A file next to the program, unless Python has one of that name; of
             # packages the folder is left where the one around it is cut off.
             stem = file.removesuffix(".py")
             may_be_pythons = stem == file or stem in sys.stdlib_module_names

@@ -328,8 +328,8 @@ def _one_per_execution(
 ) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
     """Choose which events stay, so that nested names of one execution count once.
 
-    A wrapper gives way to the event inside it that has the same op type, and hands
-    over that it ran eagerly; a call with an annotation gives way to the op around it.
+    A wrapper yields to the event inside it that has the same op type, and hands
+    over that it ran eagerly; a call with an annotation yields to the op around it.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():

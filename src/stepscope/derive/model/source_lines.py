@@ -20,8 +20,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.model.places import inherit_labels
-from stepscope.derive.model.program_places import LIBRARY
+from stepscope.derive.model.places import LIBRARY, inherit_labels
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.by_row import by_row

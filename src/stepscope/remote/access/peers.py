@@ -44,7 +44,7 @@ class WorkerSessions:
         self._allowed = set(peers)
         self._one = threading.Lock()
 
-    def allow(self, *addresses: str) -> None:
+    def allow_addresses(self, *addresses: str) -> None:
         """Let more addresses be called: the server's own are known when it listens."""
         for address in addresses:
             self._allowed.add(address)
@@ -52,7 +52,9 @@ class WorkerSessions:
             if is_loopback(host):
                 self._allowed.add(f"localhost:{port}")
 
-    def record(self, request: NewProfileSessionRequest) -> NewProfileSessionResponse:
+    def record_hosts(
+        self, request: NewProfileSessionRequest
+    ) -> NewProfileSessionResponse:
         """Record on all hosts that are named, at the same time, for a client.
 
         Raises:
@@ -69,7 +71,7 @@ class WorkerSessions:
                 "them there, or give all addresses to the client "
                 "(stepscope capture A B …).",
             )
-        place = self._place(request)
+        place = self._choose_destination(request)
         duration_ms, _ = check_request(request.request)
         if not duration_ms:
             return NewProfileSessionResponse(empty_trace=True)
@@ -97,7 +99,7 @@ class WorkerSessions:
             error_message=outcome.problems(), empty_trace=not outcome.hosts
         )
 
-    def _place(self, request: NewProfileSessionRequest) -> Destination:
+    def _choose_destination(self, request: NewProfileSessionRequest) -> Destination:
         asked = request.request
         place = client_destination(
             self._logdir,

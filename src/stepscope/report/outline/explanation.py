@@ -211,7 +211,7 @@ def _left_out_parts(found: Explanation) -> Iterator[Part]:
     told += [f"{n} {_FLAGS.get(flag, flag)}." for flag, n in one.flags.items()]
     if one.devices:
         told.append(
-            "The effect is that of the device that works most; looked at beside it: "
+            "The effect is that of the device that works most; also examined: "
             f"{', '.join(one.devices)}."
         )
     told += [f"Limit of the gain: {text}" for text in found.finding.floors]

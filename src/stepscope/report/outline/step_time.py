@@ -110,11 +110,6 @@ def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
     count = summary.step_count
     what = "1 step of" if count == 1 else f"mean of {count} steps,"
     text = f"{what} {ms(mean) if mean else 'unknown length'}"
-    return Paragraph("; ".join([text, *_basis_notes(summary, found)]), role="dim")
-
-
-def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
-    """Say what the means leave out, and how far apart the host began the steps."""
     notes = []
     if summary.left_out:
         counts = (
@@ -127,7 +122,7 @@ def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
         notes.append(
             f"timed on the {found.anchor}, the host began one every {ms(host.mean)}"
         )
-    return notes
+    return Paragraph("; ".join([text, *notes]), role="dim")
 
 
 def _category_bars(
@@ -199,7 +194,7 @@ def _named_excerpts(
                 took[_part_words(part), role] += part.ms
     largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
     # What a function calls has names of its own.
-    own: dict[Role, str] = {"code": " of its own"}
+    own: dict[Role, str] = {"code": " self time"}
     for (words, role), time in largest:
         share = 100 * time / whole
         if share >= _NAMED_PERCENT:

@@ -30,10 +30,9 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
-    from stepscope.analysis.memory_profile.memory import Memory
     from stepscope.report.document import Document
     from stepscope.report.outline.cells import TableColumn
     from stepscope.report.outline.parts import Part
@@ -137,7 +136,7 @@ def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
     yield Paragraph(
-        f"What the worker processes ({workers} looked at) do while steps run, of "
+        f"What the worker processes ({workers} sampled) do while steps run, of "
         "their own time:",
         role="dim",
     )
@@ -214,7 +213,22 @@ def memory_parts(document: Document) -> Iterator[Part]:
     left = result.rows.height - shown.height
     if left:
         yield Paragraph(f"{left} more", role="dim")
-    yield from _lines_of_program(result.memories)
+    # Devices that do the same hold the same: they are written once.
+    holding: dict[tuple[str, ...], list[str]] = {}
+    for name, memory in result.memories.items():
+        known = memory.lines.drop_nulls("source").head(_MOST_LINES)
+        columns = known.select("allocation_bytes", "share_percent", "source")
+        held = tuple(
+            f"{bytes_text(size)}"
+            f"{'' if share is None else f', {percent(share)}'}: {source}"
+            for size, share, source in columns.iter_rows()
+        )
+        holding.setdefault(held, []).append(name)
+    for held, names in holding.items():
+        others = len(names) - 1
+        of = f"{names[0]} and {others} alike" if others else names[0]
+        for part in held:
+            yield Paragraph(f"{of}: {part}")
     for name, memory in result.memories.items():
         # How free memory is fragmented matters where it runs short; the page shows it.
         for warning in memory.warnings:
@@ -234,28 +248,6 @@ def memory_gaps(document: Document) -> tuple[Missing, ...]:
         return ()
     found = document.memory.missing
     return tuple(one for one in found if one.field.startswith(_MEMORY_COLUMNS))
-
-
-def _lines_of_program(memories: Mapping[str, Memory]) -> Iterator[Paragraph]:
-    """Write which lines of the program hold most at the peak, where that is known.
-
-    Devices that do the same hold the same: they are written once.
-    """
-    holding: dict[tuple[str, ...], list[str]] = {}
-    for name, memory in memories.items():
-        known = memory.lines.drop_nulls("source").head(_MOST_LINES)
-        columns = known.select("allocation_bytes", "share_percent", "source")
-        held = tuple(
-            f"{bytes_text(size)}"
-            f"{'' if share is None else f', {percent(share)}'}: {source}"
-            for size, share, source in columns.iter_rows()
-        )
-        holding.setdefault(held, []).append(name)
-    for held, names in holding.items():
-        others = len(names) - 1
-        of = f"{names[0]} and {others} alike" if others else names[0]
-        for part in held:
-            yield Paragraph(f"{of}: {part}")
 
 
 def collective_parts(document: Document) -> Iterator[Part]:

@@ -53,11 +53,11 @@ _OF_LINES: Final = {
     "total_device_us": "device total",
 }
 _FUNCTIONS: Final = (
-    "Where a function stands beside a line, the times are of all its lines: which of "
+    "Where a function is next to a line, the times are of all its lines: which of "
     "them ran is not recorded. Any other line is named by its ops."
 )
 _SEEN: Final = (
-    "Lines of functions were seen by looks at the stack: a line of Python without a "
+    "Lines of functions come from stack samples: a line of Python without a "
     "call counts with the next one that has a call, or that ends a loop."
 )
 _BOTH: Final = (

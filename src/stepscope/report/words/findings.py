@@ -309,7 +309,7 @@ def gain_words(finding: Finding) -> str | None:
     if finding.explained_by and finding.saving_ms.high < _REST * effect:
         return f"counted with that of {join_words(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
-        return "none by itself: other work holds the step up meanwhile"
+        return "none by itself: other work delays the step meanwhile"
     return saving_words(finding.saving_ms)
 
 

@@ -157,8 +157,8 @@ def _finding_of_waits(
             else (*actions, _ITEM.action("make_workers_cheaper"))
         )
     other = None if for_processes else waits.other
-    told = (waits.function, *((other,) if other else ()))
-    told_keys = {part.key for part in told}
+    waiting = (waits.function, *((other,) if other else ()))
+    waiting_keys = {part.key for part in waiting}
     work = max((finding.share_percent or 0.0) - waits.share_percent, 0.0)
     causes = (
         CauseShare(cause="waits", share_percent=waits.share_percent),
@@ -176,7 +176,7 @@ def _finding_of_waits(
     return msgspec.structs.replace(
         finding,
         causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
-        parts=(*told, *(it for it in finding.parts if it.key not in told_keys)),
+        parts=(*waiting, *(it for it in finding.parts if it.key not in waiting_keys)),
         workers=processes.functions if for_processes else (),
         facts=(
             *finding.facts,
@@ -214,16 +214,16 @@ def _named_parts(
         # What it does itself is a part of what it holds.
         return (around, *(it for it in parts if it.key != around.key))
     first = () if blocking is None else (blocking.part,)
-    # Of a function around the lines that hold most, these are told.
+    # Of a function around the lines that hold most, these have parts.
     lines_of = {part.key for part in first if part.lines is not None}
     called = tuple(
         one.part
         for one in functions.every
         if one is not blocking and one.part.key not in lines_of
     )
-    told = {part.key for part in (*first, *called)}
+    named = {part.key for part in (*first, *called)}
     remaining = (
-        it for it in parts if it.function is None or (it.loop and it.key not in told)
+        it for it in parts if it.function is None or (it.loop and it.key not in named)
     )
     return (*first, *called, *remaining)
 
@@ -281,7 +281,7 @@ def _finding_of_function(
 ) -> Finding:
     """Promise no more than the named function, where the work is the step itself.
 
-    All that it calls goes with it. Half of that goes at least, for a function is seldom
+    All that it calls goes with it. Half of that goes at least, for a function is rarely
     removed as a whole.
     """
     others, rare = sized(finding.actions, signals), False
@@ -317,7 +317,7 @@ def _fitting_groups(
     """Return the actions against what half of a function's time goes to.
 
     The order is that of certainty: a validation also runs ops. What a function does
-    beside the model is no question to the model.
+    next to the model is no question to the model.
     """
     time = blocking.time
     if time is None:

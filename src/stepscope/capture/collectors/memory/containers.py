@@ -181,7 +181,6 @@ def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
     it. A trace function's thread would empty the variables themselves with it.
 
     Args:
-        frame: Of a function that runs, or of a module.
         alone: Whether nobody else has the frame.
     """
     code = frame.f_code

@@ -303,10 +303,7 @@ def _drop_latest(
     well is when the first one began that is left out; None for none.
 
     Args:
-        everything: The activities.
         category: The category of one. Of Python calls fewer are kept.
-        name: Its name.
-        start: When it began.
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None

@@ -90,9 +90,6 @@ def build_planes(
     """Return a profile message of what was recorded.
 
     Args:
-        activities: What was recorded.
-        hostname: Name of this machine.
-        process: Number of the process that was recorded.
         start_ns: When recording began, nanoseconds since 1970.
         stop_ns: When recording ended, nanoseconds since 1970.
     """

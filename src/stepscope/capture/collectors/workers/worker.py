@@ -182,15 +182,7 @@ class Worker:
 def attach_worker(
     process: int, name: str, *, layout: Layout, own: Place, shared: Workers
 ) -> Worker | Unseen | None:
-    """Return a process to be looked at; why it cannot be; None for not yet.
-
-    Args:
-        process: Its id.
-        name: Its name in the program.
-        layout: Where this interpreter keeps things.
-        own: Where this process has its interpreter.
-        shared: What all workers share.
-    """
+    """Return a process to be looked at; why it cannot be; None for not yet."""
     try:
         place = place_of_runtime(process, own.file)
         if place is None:

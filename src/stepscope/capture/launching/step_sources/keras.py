@@ -127,8 +127,6 @@ def _wrap_method(
     """Hear of the calls of a method of a class; return what puts the method back.
 
     Args:
-        owner: The class.
-        name: Name of the method.
         before: Called before it, as it is.
         after: Called with its object once it has returned.
         fit: Notes meanwhile that callbacks are being called for a batch.

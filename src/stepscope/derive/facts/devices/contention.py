@@ -134,7 +134,7 @@ def contention_signals(
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
-    paces = _paces(
+    paces = _pauses_by_load(
         ints(launches, "start_ps"), handles(launches, "track"), judged, crowded
     )
     enough = bool(len(paces.busy) and len(paces.quiet))
@@ -146,8 +146,8 @@ def contention_signals(
             ),
             busy_launches=len(paces.busy),
             quiet_launches=len(paces.quiet),
-            busy_pace_ps=_high(paces.busy),
-            quiet_pace_ps=_high(paces.quiet),
+            busy_pace_ps=_high_percentile(paces.busy),
+            quiet_pace_ps=_high_percentile(paces.quiet),
             chance=_chance_of_longer(paces.busy, paces.quiet) if enough else None,
         )
         for one in account.devices
@@ -155,7 +155,7 @@ def contention_signals(
     }
 
 
-def _paces(
+def _pauses_by_load(
     called_ps: NDArray[np.int64],
     track: NDArray[np.int32],
     judged: Spans,
@@ -166,17 +166,19 @@ def _paces(
     begin, lane = called_ps[order], track[order]
     pause = np.diff(begin)
     at = begin[1:]
-    chosen = (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _holds(judged, at)
-    busy = _holds(crowded, at)
+    chosen = (
+        (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _contains_times(judged, at)
+    )
+    busy = _contains_times(crowded, at)
     return _Paces(pause[chosen & busy], pause[chosen & ~busy])
 
 
-def _holds(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _contains_times(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
     return found
 
 
-def _high(pauses: NDArray[np.int64]) -> float | None:
+def _high_percentile(pauses: NDArray[np.int64]) -> float | None:
     return float(np.percentile(pauses, _HIGH)) if len(pauses) else None
 
 

@@ -129,15 +129,15 @@ def copy_signals(
         correlation,
         launching_ops,
     )
-    rows = _copies(recorded, exposure, windows.measured)
+    rows = _judged_copies(recorded, exposure, windows.measured)
     steps = len(windows.measured)
     return {
-        device: _of_device(rows.filter(pl.col("device") == device), steps)
+        device: _summed_copies(rows.filter(pl.col("device") == device), steps)
         for device in device_activity["device"].unique().sort()
     }
 
 
-def _copies(
+def _judged_copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
@@ -147,7 +147,7 @@ def _copies(
     window = np.searchsorted(starts, begin, side="right") - 1
     at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
     names = present(recorded.trace.table("event_types"))["name"]
-    sources = _sources(recorded, at)
+    sources = _ops_of_copies(recorded, at)
     rows = activity[at].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
@@ -178,7 +178,7 @@ def _copies(
     )
 
 
-def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
+def _ops_of_copies(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
     """Return the op of each copy: its annotation's, its call's, by size or position."""
     activity, ops = recorded.activity, recorded.ops
     nothing: list[str | None] = [None] * len(at)
@@ -200,14 +200,14 @@ def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
         by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
         found = [one or other for one, other in zip(found, by_call, strict=True)]
     certainty = [None if one is None else "recorded" for one in found]
-    sized = _by_size(recorded, named.filter(~pl.Series(weak)))
+    sized = _op_by_size(recorded, named.filter(~pl.Series(weak)))
     sizes = activity["bytes"].gather(at).to_list() if sized else []
     for place, size in enumerate(sizes):
         if found[place] is None and size in sized:
             found[place], certainty[place] = sized[size], "by size"
     if None not in found:
         return _Sources(found, certainty)
-    around = _between(
+    around = _ops_around(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
     for place, text in enumerate(around):
@@ -216,7 +216,7 @@ def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
     return _Sources(found, certainty)
 
 
-def _by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
+def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     """Return sizes of tensors that kernels of one op alone have, and that op.
 
     Small ones are left out: many ops have some of the same size.
@@ -238,7 +238,7 @@ def _by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     return {size: next(iter(of)) for size, of in owners.items() if len(of) == 1}
 
 
-def _between(
+def _ops_around(
     activity: pl.DataFrame,
     at: NDArray[np.int64],
     names: pl.Series,
@@ -280,7 +280,7 @@ def _between(
     return kept["pair"].to_list()
 
 
-def _of_device(rows: pl.DataFrame, steps: int) -> DeviceCopies:
+def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
     steps = max(steps, 1)
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")

@@ -56,14 +56,14 @@ def communication_signals(
             times = zip(mine["kind"], mine["exposed_ps"].to_list(), strict=True)
             found.count[label] = int(mine["count"].sum())
             found.exposed_ps[label] = dict(times)
-            found.longest[label] = _longest(
+            found.longest[label] = _longest_collectives(
                 present(trace[host]), collective_calls[host], device
             )
     why = first_reason(collectives)
     return found if found.count or why is None else why
 
 
-def _longest(
+def _longest_collectives(
     trace: TraceData, calls: pl.DataFrame | Unavailable, device: int
 ) -> tuple[Evidence, ...]:
     activity = trace.table("device_activity")
@@ -174,8 +174,8 @@ def exchange_signals(
         )
         for host, host_calls in known_hosts(collective_calls).items()
     )
-    large = _large(every)
-    rate, source = _rate(devices, judged, large)
+    large = _large_reduces(every)
+    rate, source = _link_rate(devices, judged, large)
     return ExchangeSignals(
         label=judged.label,
         kinds=frozenset(mine["kind"].unique().to_list()),
@@ -183,9 +183,9 @@ def exchange_signals(
         step_confidence=judged.step_confidence,
         window_ps=tuple((steps["end_ps"] - steps["start_ps"]).to_list()),
         exposed_ps=tuple(per_step["exposed_ps"].to_list()),
-        count=_mean(per_step["count"]),
-        small=_mean(per_step["small"]) if known else None,
-        bytes=_mean(per_step["bytes"]) if known else None,
+        count=_mean_value(per_step["count"]),
+        small=_mean_value(per_step["small"]) if known else None,
+        bytes=_mean_value(per_step["bytes"]) if known else None,
         least_ps=_mean_of_step(large, "least_ps"),
         expected_ps=None
         if rate is None or large["bus_bytes"].null_count() or not large.height
@@ -194,11 +194,11 @@ def exchange_signals(
         workers=max(large["members"].to_list(), default=0),
         gb_per_s=rate,
         rate_source=source,
-        calls=_together(every, judged.label, rate),
+        calls=_matched_reduces(every, judged.label, rate),
     )
 
 
-def _large(every: pl.DataFrame) -> pl.DataFrame:
+def _large_reduces(every: pl.DataFrame) -> pl.DataFrame:
     """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
     matched = matched_collectives(
         every.filter(pl.col("bytes") >= THRESHOLDS.large_exchange.value)
@@ -218,7 +218,9 @@ def _large(every: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _together(every: pl.DataFrame, label: str, rate: float | None) -> pl.DataFrame:
+def _matched_reduces(
+    every: pl.DataFrame, label: str, rate: float | None
+) -> pl.DataFrame:
     """Return what is known of the all-reduces of one device, one by one."""
     host, _, device = label.rpartition(":")
     link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
@@ -234,7 +236,7 @@ def _together(every: pl.DataFrame, label: str, rate: float | None) -> pl.DataFra
     )
 
 
-def _rate(
+def _link_rate(
     hosts: OfHosts[pl.DataFrame], judged: StepShares, large: pl.DataFrame
 ) -> tuple[float | None, str | None]:
     """Return the rate of the link in 10^9 bytes/s, and who says so."""
@@ -258,7 +260,7 @@ def _rate(
     return best * PS_PER_S / _GIGA, "recording"
 
 
-def _mean(values: pl.Series) -> float:
+def _mean_value(values: pl.Series) -> float:
     return float(values.sum()) / max(len(values), 1)
 
 

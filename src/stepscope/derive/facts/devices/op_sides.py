@@ -79,7 +79,7 @@ def placement_signals(
     )
     return {
         device: tuple(
-            HostPlaced(name, _kind(name, types[name], scopes), time_ps)
+            HostPlaced(name, _kind_of_op(name, types[name], scopes), time_ps)
             for name, time_ps in waits.filter(pl.col("device") == device)
             .group_by("name")
             .agg(pl.col("time_ps").sum())
@@ -121,7 +121,7 @@ def _on_host(
     return {name: type_ for name, type_ in own.iter_rows() if name not in elsewhere}
 
 
-def _kind(name: str, type_: str | None, scopes: set[str]) -> str:
+def _kind_of_op(name: str, type_: str | None, scopes: set[str]) -> str:
     what = type_ or name
     if _HEAVY.search(what):
         return "heavy"

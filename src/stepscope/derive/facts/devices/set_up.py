@@ -85,7 +85,7 @@ class _Calls(Frozen, frozen=True):
         """Return when any of them ran."""
         return Spans.from_events(self.start_ps, self.dur_ps)
 
-    def held(self, spans: Spans) -> dict[str, int]:
+    def time_by_name(self, spans: Spans) -> dict[str, int]:
         """Return how much of a set runs in the calls of each name."""
         within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
         by_name = np.bincount(self.name, weights=within)
@@ -112,14 +112,14 @@ def set_up_signals(
     least_ps = long_stretch_ps(launch_facts.latency_ps)
     seen = function_frames, function_purposes
     calls = (
-        _recorded(trace, event_kinds, least_ps),
-        _sampled(*seen, least_ps),
+        _runtime_calls(trace, event_kinds, least_ps),
+        _sampled_calls(*seen, least_ps),
         _first_runs(trace, event_kinds, least_ps),
     )
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
-    captured = _captures(trace)
+    captured = _capture_spans(trace)
     found: dict[int | None, SetUp] = {}
     for device in account.devices:
         if device.device is None:
@@ -132,9 +132,9 @@ def set_up_signals(
             over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
-        long_ps, by_name = _held(first, calls)
+        long_ps, by_name = _held_time(first, calls)
         # What an op does in its first run is not told by any call of the runtime.
-        called_ps, _ = _held(first, calls[:-1])
+        called_ps, _ = _held_time(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
             "captured": into_graph.length_ps,
@@ -145,8 +145,8 @@ def set_up_signals(
             continue
         if kind == "over":
             # A program ends with many short calls.
-            short = (_recorded(trace, event_kinds, 0), _sampled(*seen, 0))
-            _, by_name = _held(over, (*short, calls[-1]))
+            short = (_runtime_calls(trace, event_kinds, 0), _sampled_calls(*seen, 0))
+            _, by_name = _held_time(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
         found[device.device] = SetUp(
@@ -160,18 +160,20 @@ def set_up_signals(
     return found
 
 
-def _held(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[str]]:
+def _held_time(
+    waits: Spans, calls: Sequence[_Calls | None]
+) -> tuple[int, Counter[str]]:
     """Return how much of a set long calls hold, in all and by name."""
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
     # What was recorded itself is not taken from samples once more.
     for some in filter(None, calls):
-        by_name.update(some.held(waits))
+        by_name.update(some.time_by_name(waits))
         waits = waits - some.spans()
     return waited_ps - waits.length_ps, by_name
 
 
-def _captures(trace: TraceData) -> Spans:
+def _capture_spans(trace: TraceData) -> Spans:
     events, types = trace.table("events"), trace.table("event_types")
     if isinstance(events, Unavailable) or isinstance(types, Unavailable):
         return Spans.empty()
@@ -188,7 +190,7 @@ def _captures(trace: TraceData) -> Spans:
     return Spans.from_events(begins[known], ends[end[known]] - begins[known])
 
 
-def _recorded(
+def _runtime_calls(
     trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
 ) -> _Calls | None:
     events, names = trace.table("events"), trace.table("event_types")
@@ -230,11 +232,11 @@ def _first_runs(
             least_ps, _TIMES_LONGER * float(np.median(later))
         ):
             rows.append(int(first))
-    found = _innermost(np.array(rows, np.int64), track, start, dur)
+    found = _innermost_rows(np.array(rows, np.int64), track, start, dur)
     return _Calls(start[found], dur[found], types[found], names["name"].to_list())
 
 
-def _innermost(
+def _innermost_rows(
     rows: NDArray[np.int64],
     track: NDArray[np.int32],
     start_ps: NDArray[np.int64],
@@ -248,7 +250,7 @@ def _innermost(
     return found
 
 
-def _sampled(
+def _sampled_calls(
     frames: FunctionFrames | Unavailable,
     purposes: FunctionPurposes | Unavailable,
     least_ps: int,

@@ -45,7 +45,7 @@ class PythonElements(Frozen, frozen=True):
     Attributes:
         percent: The share of the waits in which such an op runs.
         function: The program's function that was seen most within them; None where
-            none was seen. It has no share: brief calls are seldom found by a look.
+            none was seen. It has no share: brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
         waiting: In how much of that time no thread of the program wanted a core: then
             the function waits, and holds no lock; None where no clock tells.

@@ -68,9 +68,9 @@ def compile_signals(
     traced = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
-        anew = np.array([text.startswith("traced") for text in texts], np.bool_)
+        retraced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(owner):
-            traced = owner[anew[code]].astype(np.int64)
+            traced = owner[retraced[code]].astype(np.int64)
     rows = np.union1d(rows, traced)
     if not len(rows):
         return None
@@ -117,7 +117,7 @@ def _compiled_functions(
         }
     )
     # Leave out what lies in another; a stage without a function takes its around it.
-    # Of events that stand for one stretch the one that names a function stays.
+    # Of events that stand for one interval the one that names a function stays.
     ordered = frame.sort(
         "track", "begin", "stop", "function", descending=[False, False, True, True]
     )

@@ -119,7 +119,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def is_blurred(self) -> bool:
-        """Return whether samples come so seldom that a step holds few of them."""
+        """Return whether samples come so rarely that a step holds few of them."""
         hz = self.frames.hz
         if hz is None or not len(self.starts_ps):
             return False
@@ -336,12 +336,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         it works, or most of the function is such silence.
         """
         runs = self.runs
-        told = runs.types_in_silence
-        if not np.isin(told, self.kinds).any():
+        in_silence = runs.types_in_silence
+        if not np.isin(in_silence, self.kinds).any():
             return Spans.empty()
         called = set(runs.frames.type[self.called_rows].tolist()) - set(self.kinds)
         itself = self.seen - runs.spans_of_types(
-            [kind for kind in told if kind in called]
+            [kind for kind in in_silence if kind in called]
         )
         quiet, silent = itself & runs.quiet, itself & runs.silence
         works = runs.awake is not None and (

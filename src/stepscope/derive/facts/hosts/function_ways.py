@@ -76,7 +76,7 @@ class FunctionWays(Frozen, frozen=True):
     ) -> Way | None:
         """Return how a function spends the time for which a device or a host waits.
 
-        None where it is no function, or no line, or was seen too seldom.
+        None where it is no function, or no line, or was sampled too rarely.
 
         Args:
             device: The device; None for a host without any.

@@ -1,6 +1,6 @@
 """Lines of a function that work while no op of a model runs.
 
-Work that stands in the training loop itself, or in a function that runs the model, has
+Work in the training loop itself, or in a function that runs the model, has
 no function of its own: the lines that looks found say where it is.
 
 Definition: docs/advice/host_work.md.
@@ -137,7 +137,7 @@ class LineRuns(Frozen, frozen=True):
 
 
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
-    """Put neighbours together, but for what was seldom found at either end."""
+    """Put neighbours together, but for what was rarely found at either end."""
     most = max(lines, key=lambda line: line.looks)
     often = [at for at, line in enumerate(lines) if line.looks >= _OFTEN * most.looks]
     chosen = lines[often[0] : often[-1] + 1]

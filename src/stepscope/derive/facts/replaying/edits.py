@@ -189,7 +189,7 @@ class Edits(Frozen, frozen=True, eq=True):
     device: bool = True
 
 
-def edits_of(  # noqa: PLR0911 - one for each kind of change
+def apply_change(  # noqa: PLR0911 - one for each kind of change
     change: Change, found: Recorded, device: int | None
 ) -> Edits:
     """Return what a change does to the graph of a host.
@@ -199,24 +199,24 @@ def edits_of(  # noqa: PLR0911 - one for each kind of change
     """
     match change:
         case Gone():
-            return _gone(change, found, device)
+            return _remove_owners(change, found, device)
         case Quiet():
-            return _quiet(change, found.graph)
+            return _quieten_threads(change, found.graph)
         case Carried():
-            return _carried(change, found.graph)
+            return _carry_bytes(change, found.graph)
         case NotAwaited():
-            return _not_awaited(change, found, device)
+            return _await_nothing(change, found, device)
         case Beside():
-            return _beside(change, found, device)
+            return _overlap_copies(change, found, device)
         case Levelled():
-            mine = _of_device(found, device)
+            mine = _nodes_of_device(found, device)
             mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
-            return _scaled(found.graph, mine, change.left)
+            return _scale_work(found.graph, mine, change.left)
         case _:
-            return _made_faster(change, found)
+            return _speed_up_kernels(change, found)
 
 
-def _gone(change: Gone, found: Recorded, device: int | None) -> Edits:
+def _remove_owners(change: Gone, found: Recorded, device: int | None) -> Edits:
     owners, place = change.owners, change.place
     edit = without_owners(
         found.graph,
@@ -256,7 +256,7 @@ def _per_step_ms(graph: Graph, time_ps: float) -> float:
     return time_ps / graph.sampled.count / PS_PER_MS
 
 
-def _quiet(change: Quiet, graph: Graph) -> Edits:
+def _quieten_threads(change: Quiet, graph: Graph) -> Edits:
     edit = threads_faster(graph, change.spans, factor=inf, tracks=change.threads)
     chosen = graph.sampled
     claimed = change.spans.clip(chosen.first_ps, chosen.last_ps).length_ps
@@ -271,7 +271,7 @@ def _quiet(change: Quiet, graph: Graph) -> Edits:
     )
 
 
-def _carried(change: Carried, graph: Graph) -> Edits:
+def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     rows = np.fromiter(change.needed_ps, np.int64, len(change.needed_ps))
     needed = np.fromiter(change.needed_ps.values(), np.int64, len(rows))
     order = np.argsort(rows)
@@ -281,7 +281,7 @@ def _carried(change: Carried, graph: Graph) -> Edits:
     return Edits(edit, edit)
 
 
-def _not_awaited(change: NotAwaited, found: Recorded, device: int | None) -> Edits:
+def _await_nothing(change: NotAwaited, found: Recorded, device: int | None) -> Edits:
     graph = found.graph
     spans = found.topics[device][change.topic]
     begun = graph.nodes.start_ps
@@ -295,10 +295,10 @@ def _not_awaited(change: NotAwaited, found: Recorded, device: int | None) -> Edi
     return Edits(edit, edit, claimed_ms=_per_step_ms(graph, claimed), compared="effect")
 
 
-def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
+def _overlap_copies(change: Beside, found: Recorded, device: int | None) -> Edits:
     graph = found.graph
     edges, row = graph.edges, graph.nodes.row
-    mine = _of_device(found, device)
+    mine = _nodes_of_device(found, device)
     into, out = (
         mine & found.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
@@ -320,27 +320,27 @@ def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
     )
 
 
-def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
+def _nodes_of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
     nodes = found.graph.nodes
     of_track = found.tracks["device"].fill_null(-1).to_numpy()
     mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
     return mine
 
 
-def _made_faster(change: Faster | Joined, found: Recorded) -> Edits:
+def _speed_up_kernels(change: Faster | Joined, found: Recorded) -> Edits:
     graph = found.graph
     row = graph.nodes.row
     classes = np.fromiter(change.classes, np.int32, len(change.classes))
     chosen = (row >= 0) & np.isin(found.class_of[row], classes)
     joined: list[Edit] = []
     if isinstance(change, Joined):
-        runs = _runs(graph, chosen, change.shortest)
+        runs = _number_runs(graph, chosen, change.shortest)
         chosen = runs >= 0
         joined = [launched_as_one(graph, runs)]
-    return _scaled(graph, chosen, change.left, joined)
+    return _scale_work(graph, chosen, change.left, joined)
 
 
-def _scaled(
+def _scale_work(
     graph: Graph,
     chosen: NDArray[np.bool_],
     left: tuple[float, float],
@@ -357,7 +357,9 @@ def _scaled(
     )
 
 
-def _runs(graph: Graph, chosen: NDArray[np.bool_], shortest: int) -> NDArray[np.int32]:
+def _number_runs(
+    graph: Graph, chosen: NDArray[np.bool_], shortest: int
+) -> NDArray[np.int32]:
     """Return by node the number of its run of chosen activities, -1 for none.
 
     Activities are nodes by stream and start; a run stays within a window.
