@@ -44,7 +44,7 @@ from pages import machine, replace_section
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.headline import by_cost
 from stepscope.errors import StepscopeError
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.session import open_profile
 
 #: Framework → the packages whose versions are told.
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def said_of(path: Path) -> Said:
     """Judge a recording as a report does."""
-    found = judge(open_profile(path))
+    found = judge_profile(open_profile(path))
     costly = by_cost(found.findings)
     head = found.headline
     about = [one for one in found.findings if one.id == head.finding] or costly

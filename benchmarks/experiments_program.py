@@ -105,7 +105,7 @@ def _run(path: Path, request: Mapping[str, Any]) -> None:
     os.environ.update(request["environment"])
     errors = os.open(request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(errors, 2)
-    Armed(RunPlan(**request["plan"])).wait()
+    Armed(RunPlan(**request["plan"])).begin_waiting()
     sys.argv = [str(path), request["fault"]]
     with contextlib.suppress(SystemExit):
         runpy.run_path(str(path), run_name="__main__")

@@ -72,7 +72,7 @@ with light_start():
     from stepscope.analysis.tools import answers
     from stepscope.analysis.timeline.catalogue import catalogue
     from stepscope.analysis.timeline.tiles import MOST_TRACKS, TILE_BUCKETS, tiles
-    from stepscope.report.envelope import describe, doubts
+    from stepscope.report.envelope import describe_profile, recording_doubts
     from stepscope.derive.step_time.host_classes import event_categories
     from stepscope.derive.timeline.lanes import trace_lanes
     from stepscope.report import to_json
@@ -90,11 +90,11 @@ def draw(host):
             sys.stdout.buffer.write(frames.encode_frame(*slice_frame(found)))
 drawn = (trace_lanes, event_categories) if "trace_viewer" in sys.argv else ()
 for tool, result in answers(profile, sys.argv[2:], beside=drawn).items():
-    answer = to_json.envelope(
+    answer = to_json.make_envelope(
         tool,
         result,
-        profile=describe(profile),
-        quality=doubts(profile),
+        profile=describe_profile(profile),
+        quality=recording_doubts(profile),
     )
     sys.stdout.buffer.write(to_json.render_envelope(answer))
     if tool == "trace_viewer":

@@ -37,11 +37,11 @@ import sys
 import stepscope
 from stepscope.cli.light_start import light_start
 with light_start():
-    from stepscope.cli.output import progress
+    from stepscope.cli.output import show_progress
     from stepscope.report.compose import STAGES, compose
     from stepscope.report.outline import as_text
     from stepscope.report.outline.whole import report_outline
-with progress(STAGES) as shown:
+with show_progress(STAGES) as shown:
     document = compose(stepscope.open(sys.argv[1]), shown)
 print(len(as_text.render(report_outline(document), width=100)))
 """
@@ -55,7 +55,7 @@ registry.RULES = ()
 sys.modules[registry.__name__] = registry
 with light_start():
     from stepscope.advice.replayed import Together
-    from stepscope.cli.output import progress
+    from stepscope.cli.output import show_progress
     from stepscope.report import compose
     from stepscope.report.outline import as_text
     from stepscope.report.outline.whole import report_outline
@@ -75,7 +75,7 @@ for name, instead in without_rules.items():
     # What is not there any more must not be left in by mistake.
     getattr(compose, name)
     setattr(compose, name, instead)
-with progress(compose.STAGES) as shown:
+with show_progress(compose.STAGES) as shown:
     document = compose.compose(stepscope.open(sys.argv[1]), shown)
 print(len(as_text.render(report_outline(document), width=100)))
 """

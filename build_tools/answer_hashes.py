@@ -35,7 +35,7 @@ from stepscope.formats import sniff
 from stepscope.formats.opening import find
 from stepscope.report import to_json, to_trace_json
 from stepscope.report.compose import compose
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.rundir import Run
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -109,10 +109,12 @@ def recording_of(run: Run, folder: Path) -> Recording:
 def write_answers(paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The JSON of every tool about a run, and of its report, by name."""
     profile = ss.open(*paths)
-    described, quality = describe(profile), doubts(profile)
+    described, quality = describe_profile(profile), recording_doubts(profile)
     for tool in TOOLS:
         result = profile.tool(tool.name)
-        answer = to_json.envelope(tool.name, result, profile=described, quality=quality)
+        answer = to_json.make_envelope(
+            tool.name, result, profile=described, quality=quality
+        )
         if isinstance(result, TraceViewerResult):
             pieces: list[bytes] = []
             hosts, _ = host_traces(profile)

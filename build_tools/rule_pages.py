@@ -10,19 +10,22 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "advice"
 ADVICE = ROOT / "src" / "stepscope" / "advice"
 TEXTS = ADVICE / "texts"
-#: The section about actions comes before this one; else it is the last.
-_BEFORE = "## How to doubt it\n"
+#: What a level is a share of, where a page does not say it.
+_ALL_TIME = "all steps' time"
+#: A share in percent that is grave in few steps too.
+_DOMINANT = 30
 
 
 def build() -> None:
@@ -49,22 +52,105 @@ def _compile_texts() -> bytes:
 
 def _rules() -> Iterator[Path]:
     for path in sorted(TEXTS.glob("*.toml")):
-        if "id" in tomllib.loads(path.read_text(encoding="utf-8")):
+        if "id" in _declared(path):
             yield path
 
 
 def _page(path: Path, compiled: dict[str, Any]) -> str:
-    file = tomllib.loads(path.read_text(encoding="utf-8"))
-    before, found, after = file["page"]["text"].partition(_BEFORE)
-    parts = [f"# `{file['id']}`: {file['title']}", before, _what_to_do(file, compiled)]
+    file = _declared(path)
+    if "page" not in file or isinstance(file["page"].get("text"), str):
+        return _page_as_written(file, compiled)
+    page = file["page"]
+    if "also" in page:
+        shared = _declared(path.with_name(f"{page['also']}.toml"))["page"]
+        page = page | {
+            key: "\n\n".join(_texts_of((page, shared), key)) for key in shared
+        }
+    sections = {
+        "": _introduction(file, page),
+        "What is measured": page["measured"],
+        "Levels": "\n\n".join([*_levels(file, page), *_texts_of((page,), "levels")]),
+        "When it cannot tell": _when_it_cannot_tell(page),
+        "What it promises": _filled(page.get("promises", "")),
+        "What to do": _what_to_do(file, compiled),
+        "How to doubt it": "\n\n".join(
+            [*_texts_of((file,), "refute"), *_texts_of((page,), "doubt")]
+        ),
+    }
+    parts = [f"# `{file['id']}`: {file['title']}"]
+    for heading, text in sections.items():
+        if text:
+            parts += [f"## {heading}", text] if heading else [text]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _page_as_written(file: dict[str, Any], compiled: dict[str, Any]) -> str:
+    before, found, after = file["page"]["text"].partition("## How to doubt it\n")
+    title = f"# `{file['id']}`: {file['title']}"
+    advice = f"## What to do\n\n{_what_to_do(file, compiled)}"
+    parts = (title, before, advice, found + after)
+    return "\n\n".join(part.strip("\n") for part in parts).strip() + "\n"
+
+
+def _declared(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _filled(text: str) -> str:
+    """Fill the lines of a text of one paragraph; others are written as they are."""
+    lines = text.strip("\n")
+    if "\n\n" in lines or lines.startswith(("*", "|", "#")):
+        return lines
+    return textwrap.fill(
+        " ".join(lines.split()), 100, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _texts_of(sources: Iterable[dict[str, Any]], key: str) -> list[str]:
+    return [_filled(source[key]) for source in sources if key in source]
+
+
+def _introduction(file: dict[str, Any], page: dict[str, Any]) -> str:
+    tools = [f"[`{tool}`](../tools/{tool}.md)" for tool in file["tools"]]
+    listed = " and ".join(filter(None, (", ".join(tools[:-1]), tools[-1])))
+    sentences = (
+        f"Stage {file['stage']} of the checklist.",
+        f"Source: {page['source']}." if "source" in page else "",
+        page.get("intro", ""),
+        f"The numbers behind it are in {listed}.",
+    )
+    return _filled(" ".join(filter(None, sentences)))
+
+
+def _levels(file: dict[str, Any], page: dict[str, Any]) -> Iterator[str]:
+    """Give the table of the levels, unless the page has one of its own."""
+    if "level" not in file or "| warning |" in page.get("levels", ""):
+        return
+    thresholds = json.loads((ADVICE.parent / "thresholds.json").read_bytes())
+    rows = [f"| | share of {page.get('share_of', _ALL_TIME)} |", "|---|---|"]
+    for kind, word in (("warn", "warning"), ("critical", "critical")):
+        threshold = thresholds.get(f"{file['level']}_{kind}")
+        if threshold is None:
+            continue
+        few = kind == "critical" and "share_of" not in page and threshold[0] < _DOMINANT
+        enough = f" (with at least 10 steps, or from {_DOMINANT} % on)" if few else ""
+        rows.append(f"| {word} | {threshold[0]:g} %{enough} |")
+    yield "\n".join(rows)
+
+
+def _when_it_cannot_tell(page: dict[str, Any]) -> str:
+    reasons = page.get("cannot_tell", "").replace("\n\n*", "\n*").strip("\n")
+    absent = page.get("not_applicable")
     return (
-        "\n\n".join(part.strip("\n") for part in (*parts, found + after)).strip() + "\n"
+        f"{reasons}\n\n{_filled(f'Not applicable where {absent}.')}"
+        if absent
+        else reasons
     )
 
 
 def _what_to_do(file: dict[str, Any], compiled: dict[str, Any]) -> str:
     """Write the section: each action, for which framework, and what to type."""
-    lines = ["## What to do", ""]
+    lines = []
     for action in _actions(file, compiled):
         nsight = action.get("recorder") == "nsight"
         for_whom = ["In recordings of Nsight Systems"] if nsight else []
@@ -75,7 +161,7 @@ def _what_to_do(file: dict[str, Any], compiled: dict[str, Any]) -> str:
         typed = [action[key] for key in ("code", "env") if key in action]
         if typed:
             lines += ["", "```", *typed, "```", ""]
-    if not lines[2:]:
+    if not lines:
         lines.append("Nothing by itself: the other findings say what to change.")
     return "\n".join(lines)
 
@@ -88,13 +174,12 @@ def _words_of(text: str) -> str:
 
 
 def _actions(file: dict[str, Any], compiled: dict[str, Any]) -> Iterator[Any]:
-    """Return all actions that a rule can advise, first those that it usually does."""
+    """Return all actions that a rule can advise."""
     texts = compiled["rules"][file["id"]]
-    first = texts.get("groups", {}).get("default", [])
-    for key in dict.fromkeys((*first, *texts["actions"])):
-        # What a name is put into stands there without it too.
-        if "{" not in texts["actions"][key]["text"]:
-            yield texts["actions"][key]
+    for action in texts["actions"].values():
+        # An action that a name is put into is declared without it too.
+        if "{" not in action["text"]:
+            yield action
     for reference in file.get("also_advises", ()):
         shared, _, key = reference.partition(".")
         yield compiled["shared"][shared]["actions"][key]

@@ -87,7 +87,8 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_a_report_loads_only_what_it_shows(repository: Path, name: str) -> None:
     """Of a small profile, a fifth of the time is that of loading modules."""
     recorded = repository / "tests" / "data" / name
-    reported = f"from stepscope.cli import report; report.composed([{str(recorded)!r}])"
+    call = f"report.compose_with_progress([{str(recorded)!r}])"
+    reported = f"from stepscope.cli import report; {call}"
     assert loaded_by(reported, SELDOM) == ""
 
 

@@ -76,8 +76,8 @@ MAY_IMPORT = {
 #: each for itself: its ground lies below its rooms, its face above them.
 ROOMS = {
     "advice": {
-        "judging": "catalogue finding item signals verdict worker_comparison",
-        "rules": ("catalogue finding item judging signals verdict worker_comparison"),
+        "judging": "catalogue finding item signals verdict",
+        "rules": ("catalogue finding item judging signals verdict"),
     },
     "analysis": {
         "compat_tensorflow": (

@@ -68,5 +68,5 @@ def test_a_path_without_a_profile_is_refused_as_by_a_report(
         with pytest.raises(BadInput) as of_log:
             ss.log_to(run, path)
         assert str(of_log.value) == str(of_report.value)
-    with pytest.raises(BadUsage, match="no run of a tracker"):
+    with pytest.raises(BadUsage, match="not a run of a tracker"):
         ss.log_to(object(), tmp_path)

@@ -11,6 +11,7 @@ import pytest
 
 import stepscope
 from stepscope import thresholds
+from stepscope.advice.catalogue import catalogue
 from stepscope.thresholds import THRESHOLDS
 
 SOURCE = Path(stepscope.__file__).parent
@@ -49,4 +50,12 @@ def test_every_threshold_is_used() -> None:
         if path.name != "thresholds.py"
     )
     used = set(re.findall(r"\b[a-z_0-9]+\b", text))
+    levels = {item.level for item in catalogue().rules.values()}
+    used |= {f"{level}_{kind}" for level in levels for kind in ("warn", "critical")}
     assert set(THRESHOLDS.__struct_fields__) - used == set()
+
+
+def test_every_level_of_a_rule_is_a_threshold() -> None:
+    levels = {item.level for item in catalogue().rules.values()} - {""}
+    names = set(THRESHOLDS.__struct_fields__)
+    assert {f"{level}_warn" for level in levels} <= names

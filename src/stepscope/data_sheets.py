@@ -143,7 +143,7 @@ def data_sheet_of(
     """
     memory_gib = (memory_bytes or 0) / _GIB
     if name:
-        return _by_name(name.lower(), memory_gib)
+        return _sheets_by_name(name.lower(), memory_gib)
     if vendor != "AMD" or None in (version, cores):
         return None
     return next(
@@ -158,7 +158,7 @@ def data_sheet_of(
 
 
 @cache
-def _by_name(name: str, memory_gib: float) -> DataSheet | None:
+def _sheets_by_name(name: str, memory_gib: float) -> DataSheet | None:
     if _SLOWER.search(name):
         return None
     return next(

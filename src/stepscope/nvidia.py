@@ -63,10 +63,10 @@ def cuda_versions() -> CudaVersions:
     A runtime that is part of another library does not show.
     """
     loaded = _MAPS.read_text("utf-8", "replace") if sys.platform == "linux" else ""
-    return CudaVersions(*(_version(name, loaded) for name in _TELLING))
+    return CudaVersions(*(_parse_version(name, loaded) for name in _TELLING))
 
 
-def _version(name: str, loaded: str) -> int | None:
+def _parse_version(name: str, loaded: str) -> int | None:
     found = re.search(rf"/\S*/{name}\.so\S*$", loaded, re.MULTILINE)
     if found is None:
         return None

@@ -94,10 +94,10 @@ def printable_text(text: str) -> str:
 
     Characters that are not shown become escapes, such as `\x1b`.
     """
-    return text if text.isprintable() else _COMMANDING.sub(_escaped, text)
+    return text if text.isprintable() else _COMMANDING.sub(_escape_character, text)
 
 
-def _escaped(found: Match[str]) -> str:
+def _escape_character(found: Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
 

@@ -180,7 +180,7 @@ def host_file_name(
     host = re.sub(r"[^A-Za-z0-9._-]", "_", hostname).lstrip(".") or "localhost"
     # `.part<k>` at the end of a name marks a part of a file.
     host = re.sub(r"\.(part\d*)\Z", r"_\1", host)
-    rank = _rank(environ)
+    rank = _worker_rank(environ)
     if rank is not None:
         host = f"{host}.{rank}"
     if host in taken:
@@ -201,7 +201,7 @@ _RANKS: Final = (
 )
 
 
-def _rank(environ: Mapping[str, str]) -> str | None:
+def _worker_rank(environ: Mapping[str, str]) -> str | None:
     """Return the rank of this process; None where it is the only one."""
     for rank, size in _RANKS:
         if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
@@ -245,7 +245,7 @@ def traces_in(directory: Path) -> tuple[HostFiles, ...]:
     """
     with os.scandir(directory) as entries:
         names = [entry.name for entry in entries if is_trace(entry.name)]
-    return _hosts(directory, names)
+    return _host_files(directory, names)
 
 
 def run_of_file(path: Path) -> Run:
@@ -277,13 +277,13 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
             names.setdefault(path.parent, []).append(path.name)
     own = Path()
     if own in names:
-        hosts = _hosts(own, names[own])
-        return (_run(own, top.name, hosts, changed=files.__getitem__),)
+        hosts = _host_files(own, names[own])
+        return (_make_run(own, top.name, hosts, changed=files.__getitem__),)
     runs = [
-        _run(
+        _make_run(
             directory,
             f"{_sub_run(directory.parent, own)}{directory.name}",
-            _hosts(directory, found),
+            _host_files(directory, found),
             changed=files.__getitem__,
         )
         for directory, found in names.items()
@@ -312,27 +312,27 @@ def scan(logdir: Path) -> Scan:
             PROFILE_WANTED,
         ) from error
     if own:
-        run = _run(logdir, logdir.absolute().name, own)
+        run = _make_run(logdir, logdir.absolute().name, own)
         return Scan(runs=(run,), results_only=(), refused=(), directories=1)
     walk = _Walk()
     runs: list[Run] = []
     results_only: list[Path] = []
     for directory, sub_run in walk.run_directories(logdir):
         names = walk.file_names(directory)
-        hosts = _hosts(directory, [name for name in names if is_trace(name)])
+        hosts = _host_files(directory, [name for name in names if is_trace(name)])
         of_workers = [name for name in names if is_worker_trace(name)]
         if not hosts and not of_workers:
-            hosts = _timelines(directory, names)
+            hosts = _timeline_files(directory, names)
         if hosts:
-            runs.append(_run(directory, f"{sub_run}{directory.name}", hosts))
+            runs.append(_make_run(directory, f"{sub_run}{directory.name}", hosts))
             continue
         walk.keep(directory, names, of_workers)
         if _holds_results(names) and not of_workers:
             results_only.append(directory)
     if not runs and not results_only:
         names = walk.file_names(logdir)
-        if own := _timelines(logdir, names) if _holds_results(names) else ():
-            runs.append(_run(logdir, logdir.absolute().name, own))
+        if own := _timeline_files(logdir, names) if _holds_results(names) else ():
+            runs.append(_make_run(logdir, logdir.absolute().name, own))
         elif _holds_results(names):
             results_only.append(logdir)
     return Scan(
@@ -439,7 +439,7 @@ def _holds_results(names: Iterable[str]) -> bool:
     return any(name.endswith(_RESULTS) and not is_worker_trace(name) for name in names)
 
 
-def _timelines(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
+def _timeline_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     """Return hosts whose profiles are missing, and of which timelines are left."""
     found = {
         name: match["host"]
@@ -460,7 +460,7 @@ def _sub_run(profile_folder: Path, top: Path) -> str:
     return "".join(f"{part}/" for part in inside)
 
 
-def _hosts(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
+def _host_files(directory: Path, names: Iterable[str]) -> tuple[HostFiles, ...]:
     chosen: dict[str, dict[int, Path]] = {}
     # In descending order `x.pb` comes last and replaces `x.pb.gz` and `x.pb.part`.
     for name in sorted(names, key=lambda name: (is_spool(name), name), reverse=True):
@@ -479,14 +479,14 @@ def newest_first(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(sorted(runs, key=lambda run: (run.unix_s, run.name), reverse=True))
 
 
-def _run(
+def _make_run(
     directory: Path,
     name: str,
     hosts: tuple[HostFiles, ...],
     *,
     changed: Callable[[Path], float] | None = None,
 ) -> Run:
-    recorded = _time_in(directory.name)
+    recorded = _time_in_name(directory.name)
     if recorded is None:
         when = changed or changed_unix_s
         recorded = max(when(path) for host in hosts for path in host.paths)
@@ -498,7 +498,7 @@ def shown_name(name: str | os.PathLike[str]) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _time_in(name: str) -> float | None:
+def _time_in_name(name: str) -> float | None:
     """Return the time in a run's name, which is in the time zone of this machine."""
     found = _TIME.match(name)
     if found is None:

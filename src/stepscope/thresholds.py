@@ -215,18 +215,13 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     tried: Threshold
 
 
-def _read_thresholds() -> Thresholds:
-    """Read the table; a name that is not declared here, or has no row, is refused."""
-    rows = msgspec.json.decode(
-        Path(__file__).with_name("thresholds.json").read_bytes(),
-        type=dict[str, tuple[int | float, _Unit, str, str]],
-    )
-    return Thresholds(
-        **{
-            name: Threshold(value=value, unit=unit, source=source, meaning=meaning)
-            for name, (value, unit, source, meaning) in rows.items()
-        }
-    )
-
-
-THRESHOLDS: Final = _read_thresholds()
+rows = msgspec.json.decode(
+    Path(__file__).with_name("thresholds.json").read_bytes(),
+    type=dict[str, tuple[int | float, _Unit, str, str]],
+)
+THRESHOLDS: Final = Thresholds(
+    **{
+        name: Threshold(value=value, unit=unit, source=source, meaning=meaning)
+        for name, (value, unit, source, meaning) in rows.items()
+    }
+)

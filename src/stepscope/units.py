@@ -25,15 +25,15 @@ _SIZES: Final = ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "B"))
 
 def duration_text(ps: float) -> str:
     """Write a duration with three significant digits in the largest unit below it."""
-    return _scaled(ps, _DURATIONS)
+    return _scaled_text(ps, _DURATIONS)
 
 
 def bytes_text(count: float) -> str:
     """Write a byte count with three significant digits in the largest binary unit."""
-    return _scaled(count, _SIZES)
+    return _scaled_text(count, _SIZES)
 
 
-def _scaled(value: float, scales: tuple[tuple[int, str], ...]) -> str:
+def _scaled_text(value: float, scales: tuple[tuple[int, str], ...]) -> str:
     for index, (size, unit) in enumerate(scales):
         scaled = value / size
         if abs(scaled) < 1 and size != 1:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.judging.fitting_actions import for_units
+from stepscope.advice.judging.program_facts import narrow_type_facts
 from stepscope.advice.rules.precision.amp_share import evaluate
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
@@ -116,9 +116,8 @@ def test_units_are_offered_types_that_they_take(
     not_known_to_it: tuple[str, ...],
 ) -> None:
     """Matrix units of Volta and Turing know neither bfloat16 nor TF32."""
-    chosen = for_units(
-        rule_item(rule).actions, signals_of({device_signals: device(capability)})
-    )
+    signals = signals_of({device_signals: device(capability)})
+    chosen = rule_item(rule).actions_for(*narrow_type_facts(signals))
     assert {one.framework for one in chosen} == {"TensorFlow", "PyTorch", "JAX"}
     code = " ".join(one.code or "" for one in chosen)
     assert offered in code
@@ -133,7 +132,8 @@ def test_a_program_without_gradients_has_no_loss_to_scale(
         device_signals: device((7, 5)),
         program_traits: ProgramTraits(updates=trains, trains=trains),
     }
-    chosen = for_units(rule_item("amp.share").actions, signals_of(known))
+    facts = narrow_type_facts(signals_of(known))
+    chosen = rule_item("amp.share").actions_for(*facts)
     (told,) = [one for one in chosen if one.framework == "PyTorch"]
     assert "torch.float16" in (told.code or "")
     assert ("GradScaler" in (told.code or "")) is trains

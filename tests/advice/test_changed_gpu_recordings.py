@@ -14,7 +14,7 @@ import pytest
 from tests.support.traces import blueprint
 from tests.support.traces.training import Recorder
 
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,9 @@ def unfed() -> list[Any]:
 
 def said(lines: list[Any]) -> Headline:
     devices = {int(line[0][4]): blueprint.A100 for line in lines if on_device(line)}
-    return judge(blueprint.profile(blueprint.trace(lines, devices=devices))).headline
+    return judge_profile(
+        blueprint.profile(blueprint.trace(lines, devices=devices))
+    ).headline
 
 
 def on_device(line: Any) -> bool:
@@ -144,7 +146,7 @@ def test_without_the_host_the_time_is_unexplained(made: Any, percent: float) -> 
 @pytest.mark.parametrize("made", [starved, unfed])
 def test_without_the_devices_work_nothing_is_said_of_it(made: Any) -> None:
     lines = [line for line in made() if not on_device(line)]
-    headline = judge(
+    headline = judge_profile(
         blueprint.profile(blueprint.trace(lines, devices={0: blueprint.A100}))
     ).headline
     assert headline.text == "A device was used, and none of its work was recorded."

@@ -14,7 +14,7 @@ from tests.support.traces.training import findings, on_host
 
 import stepscope as ss
 from stepscope.advice.headline import by_cost
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.report.words.findings import lead_sentence
 from stepscope.session import open_profile
 
@@ -41,7 +41,7 @@ def judged(
         folder = shared_profile(f"experiments/{name}")
         truth = json.loads((folder / "truth.json").read_text())
         took = statistics.mean(truth["begin_to_begin_ms"][TIMED])
-        return judge(open_profile(folder)), took
+        return judge_profile(open_profile(folder)), took
 
     return of
 

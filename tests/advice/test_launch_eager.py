@@ -13,7 +13,7 @@ from stepscope.advice.engine import signals_of
 from stepscope.advice.rules.launches.launch_eager import evaluate
 from stepscope.derive.facts.hosts.eager_ops import EagerOps, EagerSignals, eager_signals
 from stepscope.derive.judging.recorded_devices import DeviceSignals
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.thresholds import THRESHOLDS
 
 RULE = "launch.eager"
@@ -144,7 +144,7 @@ def test_the_function_that_calls_the_ops_is_named_with_its_line() -> None:
     profile = blueprint.profile(blueprint.trace(lines, devices={}))
     named = Judged(signals_of(profile))[RULE].parts[0]
     assert (named.function, named.file, named.line) == ("update", "/app/train.py", 31)
-    said = judge(profile).headline
+    said = judge_profile(profile).headline
     assert said.finding == RULE
     assert "called from `update` (train.py:31)" in said.text
 

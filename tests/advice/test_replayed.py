@@ -90,7 +90,10 @@ def test_the_recording_itself_is_never_what_comes_next(repository: Path) -> None
     changes = (Gone(("launch",), "any"),)
     replay = replays.usable("localhost:0")
     assert replay is not None
-    assert next(iter(replay.path_owners(replay.edits(changes, 0)))) == "profiler"
+    assert (
+        next(iter(replay.path_owners(replay.edits_for_changes(changes, 0))))
+        == "profiler"
+    )
     after = replays.next_bottleneck(changes, "localhost:0")
     assert after is not None
     assert after[0] != "profiler"

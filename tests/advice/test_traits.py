@@ -9,10 +9,11 @@ from tests.support.traces import blueprint
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.engine import signals_of as signals_of_profile
-from stepscope.advice.judging.fitting_actions import fitting, traits_of
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.rules.launches.launch_delay import evaluate
 from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
 from stepscope.thresholds import THRESHOLDS
+from stepscope.unavailable import present
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_names_show_what_kind_of_program_it_is(
 ) -> None:
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    assert traits_of(signals_of_profile(profile)) == expected
+    assert signals_of_profile(profile).of(program_traits) == expected
 
 
 @pytest.mark.parametrize("rule", ["fuse.runs", "launch.small"])
@@ -54,7 +55,7 @@ def test_optimizers_are_advised_where_weights_are_updated(
     signals_of: Any, rule: str, *, updates: bool
 ) -> None:
     signals = signals_of({program_traits: ProgramTraits(updates=updates)})
-    fits = fitting(rule_item(rule).actions, signals)
+    fits = rule_item(rule).actions_for("device", *program_facts(signals))
     told = [one for one in fits if one.framework == "PyTorch"]
     assert len(told) == 1
     assert ("AdamW" in (told[0].code or "")) is updates
@@ -95,7 +96,7 @@ def test_a_program_whose_step_is_a_graph_is_not_told_to_make_one(
     """Keras puts its training step into a graph; the report advised `@tf.function`."""
     lines = [("main", name, 10 * at, 5) for at, name in enumerate(names)]
     profile = blueprint.profile(blueprint.trace(lines))
-    traits = traits_of(signals_of_profile(profile))
+    traits = present(signals_of_profile(profile).of(program_traits))
     assert traits.graphed is graphed
     late = {program_traits: traits}
     codes = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.traces.training import BF16, MATMUL, Recorder, findings, on_host
 
-from stepscope.report.words.findings import lead_sentence, names
+from stepscope.report.words.findings import lead_sentence, part_shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def test_lines_that_follow_each_other_are_one_piece_of_work() -> None:
     found = work((12, 1_500.0), (13, 1_000.0), (15, 3_500.0), (16, 4_000.0))
     assert found.parts[0].lines == (12, 15)
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=0.1)
-    assert (names(found) or "").startswith(
+    assert (part_shares(found) or "").startswith(
         "`train` (train.py, lines 12 to 15, mostly line 15) 60.0 %"
     )
 
@@ -143,7 +143,7 @@ def test_looks_that_come_seldom_say_together_how_long_a_line_takes() -> None:
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=10.0)
 
 
-def test_beside_a_device_the_line_that_it_waits_for_is_told() -> None:
+def test_where_a_device_waits_for_a_line_of_the_loop_it_is_named() -> None:
     """Of each 10 ms the device waits for 6: line 13 of the loop works meanwhile."""
     made = Recorder()
     for number, begin in enumerate(STEPS):
@@ -153,6 +153,9 @@ def test_beside_a_device_the_line_that_it_waits_for_is_told() -> None:
             made.launch((BF16, 990.0, MATMUL), launched, begin + 6_010.0 + 995.0 * at)
     lines = made.lines + in_the_loop((13, 6_000.0), (14, 4_000.0))
     found = findings(lines)["host.work"]
-    assert (found.status, found.parts[0].lines) == ("fail", (13, 13))
+    assert (found.status, found.parts[0].detail) == ("fail", "line 13")
     assert found.parts[0].share_percent == pytest.approx(60.0, abs=1.0)
-    assert "`train` (train.py, line 13)" in lead_sentence(found)
+    assert lead_sentence(found) == (
+        "Work on the host holds 60.0 % of the step, the largest part of it in `train` "
+        "(train.py:9), most of it in line 13: 60.0 %."
+    )

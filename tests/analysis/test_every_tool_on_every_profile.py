@@ -11,7 +11,7 @@ from tests.support.results.statements import opened
 
 from stepscope.analysis.tools import TOOLS
 from stepscope.report import to_json
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.plain import plain
 from stepscope.unavailable import CODES, Missing, Unavailable
 
@@ -60,8 +60,11 @@ def check_envelope(
     tool: Tool, profile: ProfileData, result: msgspec.Struct | Unavailable
 ) -> None:
     """The JSON parses without NaN and holds what the result held."""
-    answer = to_json.envelope(
-        tool.name, result, profile=describe(profile), quality=doubts(profile)
+    answer = to_json.make_envelope(
+        tool.name,
+        result,
+        profile=describe_profile(profile),
+        quality=recording_doubts(profile),
     )
     written = json.loads(to_json.render_envelope(answer), parse_constant=refuse)
     assert list(written)[: len(ENVELOPE)] == ENVELOPE

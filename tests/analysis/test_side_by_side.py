@@ -13,19 +13,19 @@ import stepscope
 from stepscope.advice.registry import RULES
 from stepscope.analysis.tools import TOOLS
 from stepscope.analysis.tools import answers as together
-from stepscope.cli.output import progress
+from stepscope.cli.output import show_progress
 from stepscope.derive import profile_data
 from stepscope.derive.derivations import (
     DERIVATIONS,
     FACTS,
-    derivation,
+    host_derivation,
     run_derivation,
 )
 from stepscope.derive.host.tracers import tracers
 from stepscope.derive.profile_data import ProfileData
 from stepscope.report import to_json
 from stepscope.report.compose import STAGES, compose
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.plain import plain
 from stepscope.trace.model import TraceData
 from stepscope.trace.tables import TABLES
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DECLARED = declared(
     (
-        derivation(name).compute
+        host_derivation(name).compute
         for name in (*DERIVATIONS, *FACTS)
         if run_derivation(name) is None
     ),
@@ -72,10 +72,10 @@ def in_turn(path: Path) -> ProfileData:
 
 
 def answers(profile: ProfileData) -> dict[str, bytes]:
-    about, noted = describe(profile), doubts(profile)
+    about, noted = describe_profile(profile), recording_doubts(profile)
     return {
         tool.name: to_json.render_envelope(
-            to_json.envelope(
+            to_json.make_envelope(
                 tool.name, profile.tool(tool.name), profile=about, quality=noted
             )
         )
@@ -119,7 +119,7 @@ def test_threads_change_no_finding(
 
 
 def report(path: Path) -> bytes:
-    with progress(STAGES) as shown:
+    with show_progress(STAGES) as shown:
         return to_json.render_document(compose(stepscope.open(path), shown), {})
 
 
@@ -162,7 +162,7 @@ def test_facts_declare_the_tables_that_they_ask_for(
 ) -> None:
     """What is not declared would be built while other derivations wait for it."""
     profile = stepscope.open(gpu_file)
-    computed, table = ProfileData._compute, TraceData.table
+    computed, table = ProfileData._compute_value, TraceData.table
     asked: dict[str, set[str]] = {}
     running: list[str] = []
 
@@ -181,7 +181,7 @@ def test_facts_declare_the_tables_that_they_ask_for(
         finally:
             running.pop()
 
-    monkeypatch.setattr(ProfileData, "_compute", noted_compute)
+    monkeypatch.setattr(ProfileData, "_compute_value", noted_compute)
     monkeypatch.setattr(TraceData, "table", noted_table)
     for rule in RULES:
         for one in rule.reads:
@@ -200,6 +200,6 @@ SMALL = {"environment", "quality", "devices", "tracks", "event_types"}
 
 def of_fact(name: str) -> set[str]:
     """Names of derivations and tables that a fact needs, and all that those need."""
-    inputs = {*derivation(name).inputs}
+    inputs = {*host_derivation(name).inputs}
     of_run = {it for it in inputs if it in FACTS and run_derivation(it) is not None}
     return with_inputs(inputs - of_run).union(*map(of_fact, of_run))

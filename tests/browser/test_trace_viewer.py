@@ -185,7 +185,7 @@ def test_events_too_short_to_be_told_apart_are_counted(timeline: Timeline) -> No
     timeline.click(track["name"], at, row=int(columns["row"][widest]))
     count = int(columns["count"][widest])
     assert timeline.heading.inner_text() == (
-        f"{count} events, too short to be told apart here"
+        f"{count} events, too short to be distinguished here"
     )
     assert timeline.ps("From first to last") == int(long[widest])
     assert timeline.ps("Busy") == int(columns["busy_ps"][widest])

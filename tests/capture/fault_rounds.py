@@ -40,9 +40,9 @@ CLEAN_EVERY = 5
 #: because the annotation is kept on our side.
 HANDING_ON = "_annotation"
 #: Calls that clean up and cannot fail in truth: `Event.set`, `list.remove`,
-#: `HostCollector.forget`, which only removes from a list, and what Python calls
-#: whenever an object goes. Without them nothing can be promised.
-NEVER_FAIL = {"set", "remove", "list.remove", "forget", "_remove"}
+#: `HostCollector.forget_in_child`, which only removes from a list, and what Python
+#: calls whenever an object goes. Without them nothing can be promised.
+NEVER_FAIL = {"set", "remove", "list.remove", "forget_in_child", "_remove"}
 
 
 def rounds(train: Train) -> tuple[int, list[str]]:

@@ -136,14 +136,14 @@ class Windowed:
         for _ in range(7):
             begins(FIT)
             self._train()
-        window.close()
+        window.close_window()
 
     def end(self, *, interrupted: bool) -> list[str]:
         """End what still goes on; what is wrong with it."""
         del interrupted
         window = self._window
         assert window is not None
-        window.close()
+        window.close_window()
         problems = [] if window.phase is Phase.OVER else ["the window did not close"]
         if session.current() is not None:
             problems.append("a recording goes on after the window")

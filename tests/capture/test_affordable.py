@@ -10,7 +10,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.capture.ground import affordable
-from stepscope.capture.ground.affordable import Control, StepCost, lowered
+from stepscope.capture.ground.affordable import Control, StepCost, lower_options
 from stepscope.capture.launching.notes import Note, read_notes
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.launching.window import Window
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def cost(before: list[float], within: list[float], limit: float = 1.0) -> StepCost:
     found = StepCost(limit)
     for step_s in before:
-        found.before(step_s)
+        found.note_unrecorded(step_s)
     for step_s in within:
-        found.within(step_s)
+        found.note_recorded(step_s)
     return found
 
 
@@ -56,15 +56,15 @@ def test_short_steps_may_be_lengthened_by_a_busy_machine() -> None:
 
 def test_python_calls_go_first_then_ops_then_nothing_is_left() -> None:
     options = ss.ProfilerOptions(python_tracer_level=1, host_tracer_level=3)
-    first = lowered(options)
+    first = lower_options(options)
     assert first is not None
     assert (first.options.python_tracer_level, first.options.host_tracer_level) == (
         (0, 3)
     )
-    second = lowered(first.options)
+    second = lower_options(first.options)
     assert second is not None
     assert second.options.host_tracer_level == 1
-    assert lowered(second.options) is None
+    assert lower_options(second.options) is None
 
 
 def test_a_limit_is_a_number_from_0() -> None:
@@ -163,7 +163,7 @@ def windowed(
             window.step_begins(number, settle=settle)
             loop.passes()
     finally:
-        window.close()
+        window.close_window()
     (note,) = read_notes(str(notes))
     return note
 
@@ -272,12 +272,14 @@ def test_control_steps_decide_whether_it_is_the_recording() -> None:
     slow = [9.0, 1.0, 1.0, 1.0]
     assert not control(slow, [0.1] * 4, mean_s=1.0).is_over
     assert control(slow, [0.1] * 5, mean_s=1.0).is_over
-    assert control(slow, [0.1] * 5, mean_s=1.0).slowdown(100.5) == pytest.approx(10)
+    assert control(slow, [0.1] * 5, mean_s=1.0).measured_slowdown(
+        100.5
+    ) == pytest.approx(10)
     # As long on the device, which was waited for; or on the host.
-    assert control(slow, [0.1] * 5, mean_s=1.0).slowdown(105.0) is None
-    assert control(slow, [0.9] * 5, mean_s=1.0).slowdown(104.5) is None
+    assert control(slow, [0.1] * 5, mean_s=1.0).measured_slowdown(105.0) is None
+    assert control(slow, [0.9] * 5, mean_s=1.0).measured_slowdown(104.5) is None
     # The recorded ones only waited for steps that had begun before them.
-    assert control(slow, [0.1] * 5, mean_s=0.2).slowdown(100.5) is None
+    assert control(slow, [0.1] * 5, mean_s=0.2).measured_slowdown(100.5) is None
 
 
 def test_the_next_round_of_a_schedule_records_less(tmp_path: Path) -> None:
@@ -357,15 +359,15 @@ def test_what_notes_cost_is_worked_out_from_how_many_there_are(
     """Half a million notes of 1 µs and 0.1 s of storing in 2 s: 0.6 of 2 s are ours."""
     monkeypatch.setattr(affordable, "_ran_and_waited", lambda: (0, 0))
     cost = affordable.CallsCost(1e-6, now_s=100.0)
-    cost.add(400_000, storing_s=0.1)
-    assert cost.slowdown(100.5, waiting=0) is None
-    assert cost.slowdown(102.0, waiting=100_000) == pytest.approx(0.6 / 1.4)
+    cost.add_notes(400_000, storing_s=0.1)
+    assert cost.estimated_slowdown(100.5, waiting=0) is None
+    assert cost.estimated_slowdown(102.0, waiting=100_000) == pytest.approx(0.6 / 1.4)
     # Beside other programs, where each second of work takes two, it is twice as much.
     figures = iter([(0, 0), (10, 10)])
     monkeypatch.setattr(affordable, "_ran_and_waited", lambda: next(figures))
     beside = affordable.CallsCost(1e-6, now_s=100.0)
-    beside.add(500_000, storing_s=0.1)
-    assert beside.slowdown(102.0, waiting=0) == pytest.approx(1.2 / 0.8)
+    beside.add_notes(500_000, storing_s=0.1)
+    assert beside.estimated_slowdown(102.0, waiting=0) == pytest.approx(1.2 / 0.8)
 
 
 @pytest.mark.slow
@@ -395,7 +397,7 @@ def test_a_window_by_time_begins_anew_without_calls_that_cost_too_much(
         assert lowered is not None
         found[limit] = lowered.options.python_tracer_level
         window.close_by_time()
-        window.close()
+        window.close_window()
         (note,) = read_notes(str(notes))
         said = [it for it in note.warnings if "--max-slowdown" in it]
         assert bool(said) == (limit == 1)

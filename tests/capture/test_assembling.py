@@ -9,7 +9,11 @@ from tests.support.xspace.proto import XSpaceMessage, values_of_message
 
 from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.ground.clock import ClockPair, drift_ns
-from stepscope.capture.recording.assembling import Recording, assemble, spool_head
+from stepscope.capture.recording.assembling import (
+    Recording,
+    assemble_profile,
+    spool_head,
+)
 from stepscope.xspace.vocabulary import FORWARDED_PLANE, HOST_PLANE
 from stepscope.xspace.wire import fields_of
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -57,7 +61,9 @@ def own_fragments() -> bytes:
 
 
 def assembled(*frameworks: tuple[str, bytes], **more: Any) -> bytes:
-    return assemble(frameworks, own_fragments(), recording=RECORDING, end=END, **more)
+    return assemble_profile(
+        frameworks, own_fragments(), recording=RECORDING, end=END, **more
+    )
 
 
 def events_of(

@@ -130,5 +130,5 @@ def test_without_such_a_framework_it_is_not_available(
 ) -> None:
     for name in ("jax", "torch"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    assert isinstance(CompilationsCollector().available(), Unavailable)
-    assert CompilationsCollector().stop() == Collected(b"")
+    assert isinstance(CompilationsCollector().why_unavailable(), Unavailable)
+    assert CompilationsCollector().hand_over() == Collected(b"")

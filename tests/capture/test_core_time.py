@@ -25,8 +25,8 @@ def seen(*readings: tuple[int, int] | tuple[int, int, bool]) -> Seen:
     """What comes of readings: at which ms, how many ms of a core were wanted so far."""
     found = CoreTime()
     for at, wanted, *in_system in readings:
-        found.add(Reading(1, at * MS, wanted * MS, *in_system))
-    (one,) = found.take()
+        found.add_reading(Reading(1, at * MS, wanted * MS, *in_system))
+    (one,) = found.take_times()
     return one
 
 
@@ -71,12 +71,12 @@ def test_waits_for_the_system_follow_what_was_awake() -> None:
 def test_what_was_taken_is_not_told_again() -> None:
     found = CoreTime()
     for at, wanted in ((0, 0), (10, 10)):
-        found.add(Reading(1, at * MS, wanted * MS))
-    assert awake_ms(found.take()[0]) == [(0, 10)]
-    assert found.take() == []
+        found.add_reading(Reading(1, at * MS, wanted * MS))
+    assert awake_ms(found.take_times()[0]) == [(0, 10)]
+    assert found.take_times() == []
     for at, wanted in ((30, 13), (40, 16)):
-        found.add(Reading(1, at * MS, wanted * MS))
-    (one,) = found.take()
+        found.add_reading(Reading(1, at * MS, wanted * MS))
+    (one,) = found.take_times()
     assert (one.begin_ns, one.end_ns) == (30 * MS, 40 * MS)
     assert awake_ms(one) == [(37, 40)]
 
@@ -88,13 +88,13 @@ def read_after(clocks: CoreClocks) -> dict[int, int]:
 @ON_LINUX
 def test_a_clock_counts_what_its_thread_computes() -> None:
     clocks, mine = CoreClocks(), threading.get_native_id()
-    clocks.watch([mine])
+    clocks.watch_threads([mine])
     before, ran = read_after(clocks), time.thread_time_ns()
     while time.thread_time_ns() < ran + 10 * MS:
         pass
     after, ran = read_after(clocks), time.thread_time_ns() - ran
     assert after[mine] - before[mine] >= ran - MS
-    clocks.close()
+    clocks.close_files()
     assert clocks.read(time.monotonic_ns()) == []
 
 
@@ -105,7 +105,7 @@ def test_a_thread_that_is_gone_has_no_reading() -> None:
     thread.start()
     assert thread.native_id is not None
     clocks = CoreClocks()
-    clocks.watch([os.getpid(), thread.native_id])
+    clocks.watch_threads([os.getpid(), thread.native_id])
     assert set(read_after(clocks)) == {os.getpid(), thread.native_id, OTHER_THREADS}
     go.set()
     thread.join()
@@ -113,7 +113,7 @@ def test_a_thread_that_is_gone_has_no_reading() -> None:
     end = time.monotonic() + 60
     while thread.native_id in read_after(clocks):
         assert time.monotonic() < end
-    clocks.close()
+    clocks.close_files()
 
 
 @ON_LINUX
@@ -132,10 +132,10 @@ def test_texts_of_the_system_are_read_only_where_they_can_be_news(
     ran_ns = iter((5 * MS, 5 * MS, 15 * MS, 25 * MS, 28 * MS))
     monkeypatch.setattr(time, "clock_gettime_ns", lambda _: next(ran_ns))
     clocks, mine = CoreClocks(), threading.get_native_id()
-    clocks.watch([mine])
+    clocks.watch_threads([mine])
     for at_ms in (0, 10, 20, 30, 40):
         clocks.read(at_ms * MS)
     # Until 10 it had not run at all; of the time until 20 since it was last read half
     # is left, until 30 nothing, until 40 again 7 ms.
     assert read == [0, 20 * MS, 40 * MS]
-    clocks.close()
+    clocks.close_files()

@@ -8,7 +8,11 @@ import polars as pl
 import pytest
 
 import stepscope as ss
-from stepscope.capture.ground.describing import Parameter, describe, described_space
+from stepscope.capture.ground.describing import (
+    Parameter,
+    describe_model,
+    described_space,
+)
 from stepscope.errors import BadUsage
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.writing.write import XSpaceBuilder
@@ -59,6 +63,6 @@ def test_a_profile_without_a_description_says_so(tmp_path: Path) -> None:
 
 def test_what_is_no_model_is_refused_in_one_line() -> None:
     with pytest.raises(BadUsage, match="a dict cannot be described; give a Keras"):
-        describe({"weights": [1.0]})
+        describe_model({"weights": [1.0]})
     with pytest.raises(BadUsage, match="a dict cannot be described; give a Keras"):
         ss.describe({"weights": [1.0]})

@@ -20,7 +20,7 @@ def plan(*, max_events: int) -> RunPlan:
 
 def steps_recorded(extent: Extent, *, a_step: int, step_s: float = STEP_S) -> int:
     """Record until the window ends; how many steps it has."""
-    extent.opens(11, 0.0)
+    extent.open_window(11, 0.0)
     for step in range(12, 2000):
         now_s = (step - 11) * step_s
         extent.step_ended(now_s)

@@ -37,7 +37,7 @@ class Disk:
         if self.budget.reason_against(why, lost_ns=lost_ns, now_s=at_s) is not None:
             return None
         path = self.file(size)
-        self.budget.keep(KeptProfile(why, at_s, lost_ns, (path,)))
+        self.budget.keep_profile(KeptProfile(why, at_s, lost_ns, (path,)))
         return path
 
     def left(self) -> list[str]:

@@ -39,7 +39,7 @@ def hand_made() -> Gauges:
     gauges = Gauges()
     steps = [Step(n, "train", n * S, n * S + S // 2, 1) for n in range(3)]
     steps.append(Step(0, 'te"st\n\\', 3 * S, 5 * S, 1))
-    gauges.hear(
+    gauges.hear_steps(
         steps,
         {"train": S // 2},
         {"load": 3 * S, "": S},
@@ -52,7 +52,7 @@ def hand_made() -> Gauges:
 
 def test_the_text_is_what_steps_were() -> None:
     devices = [DeviceUse("H100", 0.75, 2**30, 2**36)]
-    text = hand_made().text(
+    text = hand_made().metrics_text(
         written=["hang", "slow step", "hang"], listening=True, devices=devices
     )
     found = read(text)
@@ -79,7 +79,7 @@ def test_the_text_is_what_steps_were() -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    found = read(Gauges().text(written=(), listening=False, devices=()))
+    found = read(Gauges().metrics_text(written=(), listening=False, devices=()))
     names = {name for name, _ in found if name.startswith("stepscope")}
     assert names == {"stepscope_slow_steps_total", "stepscope_listening"}
 
@@ -87,8 +87,8 @@ def test_what_is_not_known_is_left_out() -> None:
 def test_many_annotations_are_some_shares_that_add_up() -> None:
     gauges = Gauges()
     parts = {f"part {n}": n * S for n in range(1, 40)}
-    gauges.hear([Step(0, "train", 0, S, 1)], {}, parts, None, slow=0, wall_s=0)
-    found = read(gauges.text(written=(), listening=True, devices=()))
+    gauges.hear_steps([Step(0, "train", 0, S, 1)], {}, parts, None, slow=0, wall_s=0)
+    found = read(gauges.metrics_text(written=(), listening=True, devices=()))
     shares = {
         key[1][0][1]: it
         for key, it in found.items()
@@ -165,4 +165,4 @@ class Driver:
 
 
 def test_devices_are_those_that_the_driver_answers_for() -> None:
-    assert Nvml(Driver()).devices() == [DeviceUse("H100", 0.4, 3, 8)]
+    assert Nvml(Driver()).device_uses() == [DeviceUse("H100", 0.4, 3, 8)]

@@ -184,21 +184,21 @@ def test_it_gives_way_to_a_recording_and_goes_on_after_it(tmp_path: Path) -> Non
 
 def test_the_ring_keeps_the_last_and_begins_with_it(tmp_path: Path) -> None:
     ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
-    ring.resume()
+    ring.resume_recording()
     steps = 0
     for _ in range(30):
         for _ in range(4000):
             now = annotations.now()
             annotations.keep("train", now, now + 100, step_num=steps, _r=1)
             steps += 1
-        ring.flush()
-    ring.look()
+        ring.store_new_events()
+    ring.store_running_functions()
     (part,) = tmp_path.rglob("*.part")
     assert part.stat().st_size <= 2**20
     # As a kill would leave it.
     assert step_numbers(part)[-1] == steps - 1
-    saved = ring.save("asked for")
-    ring.end(keep=False)
+    saved = ring.write_run("asked for")
+    ring.end_recording(keep=False)
     assert saved.path is not None
     profile = ss.open(saved.path)
     found = step_numbers(saved.path)
@@ -263,9 +263,9 @@ def test_a_ring_that_cannot_be_read_is_said_to_be_so(
 
     ring = Ring(tmp_path, ss.ProfilerOptions(), Notebook(), max_bytes=2**20)
     with monkeypatch.context() as patched:
-        patched.setattr(Spool, "content", failing)
-        saved = ring.save("asked for")
-    ring.end(keep=False)
+        patched.setattr(Spool, "read_content", failing)
+        saved = ring.write_run("asked for")
+    ring.end_recording(keep=False)
     assert saved.path is None
     assert saved.why_not.startswith("what was kept could not be read")
 

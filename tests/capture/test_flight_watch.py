@@ -35,7 +35,7 @@ def loop(watch: StepWatch, durations_ms: list[float]) -> list[int]:
     at, slow = 0, []
     for number, dur in enumerate(durations_ms):
         end = at + int(dur * MS)
-        if watch.ended(Step(number, "train", at, end, THREAD)) is not None:
+        if watch.judge_step(Step(number, "train", at, end, THREAD)) is not None:
             slow.append(number)
         at = end
     return slow
@@ -74,21 +74,21 @@ def test_less_than_a_turn_of_the_scheduler_is_not_slow() -> None:
 def test_loops_of_other_names_have_a_median_of_their_own() -> None:
     watch = watching()
     for number in range(30):
-        assert watch.ended(Step(number, "train", 0, 20 * MS, THREAD)) is None
-        assert watch.ended(Step(number, "test", 0, 200 * MS, THREAD)) is None
+        assert watch.judge_step(Step(number, "train", 0, 20 * MS, THREAD)) is None
+        assert watch.judge_step(Step(number, "test", 0, 200 * MS, THREAD)) is None
 
 
 def test_silence_is_a_hang_once() -> None:
     watch = watching()
-    assert not watch.hangs(10**12)
+    assert not watch.detects_hang(10**12)
     loop(watch, [20.0])
-    assert not watch.hangs(20 * MS + 9_999 * MS)
-    assert watch.hangs(20 * MS + 10_000 * MS)
-    assert not watch.hangs(10**12)
-    watch.ended(Step(1, "train", 10**12, 10**12 + 1, THREAD))
+    assert not watch.detects_hang(20 * MS + 9_999 * MS)
+    assert watch.detects_hang(20 * MS + 10_000 * MS)
+    assert not watch.detects_hang(10**12)
+    watch.judge_step(Step(1, "train", 10**12, 10**12 + 1, THREAD))
     watch.goes_on(2 * 10**12)
-    assert not watch.hangs(2 * 10**12 + 9_000 * MS)
-    assert watch.hangs(2 * 10**12 + 10_000 * MS)
+    assert not watch.detects_hang(2 * 10**12 + 9_000 * MS)
+    assert watch.detects_hang(2 * 10**12 + 10_000 * MS)
 
 
 def test_a_stretch_is_divided_among_the_innermost() -> None:
@@ -121,7 +121,9 @@ def noted() -> tuple[Notebook, Step]:
         end = at + (20 if number < 10 else 60) * MS
         loads = 4 if number < 10 else 43
         step: dict[str, object] = {"step_num": number, "_r": 1}
-        notebook.hear(rows(("load", at, at + loads * MS, {}), ("train", at, end, step)))
+        notebook.hear_rows(
+            rows(("load", at, at + loads * MS, {}), ("train", at, end, step))
+        )
     steps = notebook.new_steps()
     assert [step.number for step in steps] == list(range(11))
     return notebook, steps[-1]
@@ -129,7 +131,7 @@ def noted() -> tuple[Notebook, Step]:
 
 def test_a_slow_step_waited_for_what_took_longer_than_usual() -> None:
     notebook, last = noted()
-    assert notebook.parts(last) == {"load": 43 * MS, "": 17 * MS}
+    assert notebook.step_parts(last) == {"load": 43 * MS, "": 17 * MS}
     assert notebook.usual_parts(last) == {"load": 4 * MS, "": 16 * MS}
     frame = Frame(load.__code__, THREAD, 200 * MS, 243 * MS)
     notebook.hear_frames([frame])
@@ -173,7 +175,7 @@ def test_an_exception_is_named_with_its_first_line(error: Exception, said: str) 
 def test_what_a_notebook_holds_is_bounded() -> None:
     notebook = Notebook()
     for number in range(3000):
-        notebook.hear(
+        notebook.hear_rows(
             rows(*[("train", 0, 1, {"step_num": number, "_r": 1}) for _ in range(16)])
         )
     assert len(notebook.new_steps()) == 16_384
@@ -188,7 +190,7 @@ class Heard(str):
 
     def __str__(self) -> str:
         at = 300 * MS
-        self.notebook.hear(rows(("load", at, at + MS, {})))
+        self.notebook.hear_rows(rows(("load", at, at + MS, {})))
         return "load"
 
 
@@ -196,9 +198,9 @@ def test_a_notebook_that_hears_more_answers_of_what_it_had() -> None:
     """A profile that the program asks for is made in another thread."""
     notebook, last = noted()
     Heard.notebook = notebook
-    notebook.hear(rows((Heard(), 201 * MS, 202 * MS, {})))
-    notebook.hear(rows((Heard(), 202 * MS, 203 * MS, {})))
-    assert notebook.parts(last) == {"load": 43 * MS, "": 17 * MS}
+    notebook.hear_rows(rows((Heard(), 201 * MS, 202 * MS, {})))
+    notebook.hear_rows(rows((Heard(), 202 * MS, 203 * MS, {})))
+    assert notebook.step_parts(last) == {"load": 43 * MS, "": 17 * MS}
 
 
 def test_a_notebook_that_hears_of_frames_names_those_it_had(
@@ -211,9 +213,9 @@ def test_a_notebook_that_hears_of_frames_names_those_it_had(
         notebook.hear_frames([frame])
         return code.co_name
 
-    monkeypatch.setattr(FunctionNames, "of", name_of)
+    monkeypatch.setattr(FunctionNames, "function_name", name_of)
     notebook.hear_frames([frame, frame._replace(begin_ns=MS, end_ns=2 * MS)])
-    assert notebook.functions(THREAD, 0, 2 * MS) == {"load": 2 * MS}
+    assert notebook.function_times(THREAD, 0, 2 * MS) == {"load": 2 * MS}
 
 
 def test_a_bell_rings_in_a_program_with_thousands_of_open_files() -> None:
@@ -227,12 +229,12 @@ def test_a_bell_rings_in_a_program_with_thousands_of_open_files() -> None:
         while not files or files[-1] < 1024:
             files.append(os.open(os.devnull, os.O_RDONLY))
         bell = Bell(None)
-        bell.ring()
+        bell.ring_bell()
         # It was no signal.
-        assert bell.wait(60) is False
+        assert bell.wait_for_ring(60) is False
         # It was heard, so that nothing waits there any more.
-        assert bell.wait(0) is False
-        bell.end()
+        assert bell.wait_for_ring(0) is False
+        bell.stop_listening()
     finally:
         for file in files:
             os.close(file)

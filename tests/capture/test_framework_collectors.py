@@ -33,7 +33,7 @@ def test_frameworks_start_before_everything_else() -> None:
 
 
 def test_what_is_not_imported_is_not_imported_by_asking(framework: str) -> None:
-    why_not = make_collector(framework).available()
+    why_not = make_collector(framework).why_unavailable()
     assert why_not is not None
     assert why_not.reason == f"The program has not imported {FRAMEWORKS[framework]}."
     assert why_not.remedy == f"Import {framework} before the recording starts."
@@ -48,14 +48,14 @@ def test_a_framework_without_its_profiler_is_said_to_have_none(
         profiler = types.ModuleType("jax.profiler")
         monkeypatch.setitem(sys.modules, "jax.profiler", profiler)
         monkeypatch.setattr(sys.modules["jax"], "profiler", profiler, raising=False)
-    why_not = make_collector(framework).available()
+    why_not = make_collector(framework).why_unavailable()
     assert why_not is not None
     assert "profiler" in why_not.reason
     assert why_not.remedy.startswith("Install ")
 
 
 def test_stopping_what_never_began_collects_nothing(framework: str) -> None:
-    collected = make_collector(framework).stop()
+    collected = make_collector(framework).hand_over()
     assert collected.xspace == b""
     assert not collected.holds_annotations
 
@@ -66,8 +66,8 @@ def test_a_start_that_fails_leaves_nothing_behind(
     monkeypatch.setitem(sys.modules, framework, types.ModuleType(framework))
     collector = make_collector(framework)
     with pytest.raises((ImportError, AttributeError)):
-        collector.start(ProfilerOptions(), ClockPair.now())
-    assert collector.stop().xspace == b""
+        collector.start_collecting(ProfilerOptions(), ClockPair.now())
+    assert collector.hand_over().xspace == b""
     assert annotate._receivers.framework is None
 
 
@@ -77,8 +77,8 @@ def test_the_model_is_looked_for_in_no_framework_that_is_absent(
     for name in ("keras", "torch", "jax"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     collector = make_collector("model")
-    assert collector.available() is not None
-    assert collector.stop().xspace == b""
+    assert collector.why_unavailable() is not None
+    assert collector.hand_over().xspace == b""
 
 
 def test_what_is_left_over_is_ended_once_whatever_that_says() -> None:
@@ -96,10 +96,10 @@ def test_what_is_left_over_is_ended_once_whatever_that_says() -> None:
 
     recordings = OpenRecordings()
     for end in (fail, work, done):
-        recordings.add(end)
-    recordings.ended(done)
-    recordings.end_all()
-    recordings.end_all()
+        recordings.add_recording(end)
+    recordings.forget_recording(done)
+    recordings.end_recordings()
+    recordings.end_recordings()
     assert ended == ["fails", "works"]
 
 

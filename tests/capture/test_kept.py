@@ -19,7 +19,7 @@ from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.collectors.memory.containers import (
     Container,
-    added_to,
+    growth_since,
     reachable_containers,
 )
 from stepscope.capture.collectors.memory.held import Added, Graphs
@@ -37,10 +37,10 @@ def recorded(program: Any, *, steps: int = 8, before: int = 6) -> list[str]:
     for _ in range(before):
         program()
     collector = KeptCollector()
-    collector.start(ProfilerOptions(), ClockPair.now())
+    collector.start_collecting(ProfilerOptions(), ClockPair.now())
     for _ in range(steps):
         program()
-    written = collector.stop()
+    written = collector.hand_over()
     assert written.warnings == ()
     return sorted(
         text.decode("utf-8", "replace")
@@ -164,7 +164,7 @@ def test_a_sum_whose_graph_goes_on_in_each_step_is_kept() -> None:
 
     (found,) = recorded(step)
     assert found.startswith("total of ")
-    assert Graphs().add([total]) == Added(15, 0, 15 * 1024)
+    assert Graphs().add_tensors([total]) == Added(15, 0, 15 * 1024)
 
 
 def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
@@ -180,7 +180,7 @@ def test_a_sum_in_place_whose_graph_holds_nothing_is_no_container() -> None:
 def test_what_the_program_packed_itself_has_no_size() -> None:
     node = Node()
     node.data = object()
-    assert Graphs().add([Tensor(node)]) == Added(1, 0, 0)
+    assert Graphs().add_tensors([Tensor(node)]) == Added(1, 0, 0)
 
 
 def test_nothing_lives_longer_for_having_been_looked_at() -> None:
@@ -311,7 +311,7 @@ def test_a_graph_as_large_as_before_does_not_grow() -> None:
 
 def test_a_list_of_tensors_with_graphs_counts_what_these_hold() -> None:
     losses = [{"loss": Tensor(Node(Node()))} for _ in range(3)]
-    added = added_to(Container("losses", "f", 3, losses), 1)
+    added = growth_since(Container("losses", "f", 3, losses), 1)
     assert added == Added(2, 8, 2 * 2 * 1024)
 
 
@@ -326,13 +326,15 @@ def test_a_graph_that_goes_on_from_the_member_before_counts_once() -> None:
     states = [Tensor(Node())]
     for _ in range(9):
         states.append(Tensor(Node(states[-1].grad_fn)))
-    assert added_to(Container("states", "f", 10, states), 2) == Added(8, 32, 8 * 1024)
+    assert growth_since(Container("states", "f", 10, states), 2) == Added(
+        8, 32, 8 * 1024
+    )
 
 
 def test_tensors_of_one_member_that_share_a_graph_count_it_once() -> None:
     shared = Node()
     pair = [(Tensor(Node(shared)), Tensor(Node(shared)))]
-    assert added_to(Container("pair", "f", 1, pair), 0).graph_bytes == 3 * 1024
+    assert growth_since(Container("pair", "f", 1, pair), 0).graph_bytes == 3 * 1024
 
 
 class Sparse:
@@ -368,13 +370,13 @@ Donated.__module__ = "jaxlib._jax"
 
 def test_an_array_that_says_no_size_or_has_no_memory_takes_none() -> None:
     kept = [Sparse(), Uninitialized(), Donated(), np.zeros(ROW)]
-    assert added_to(Container("kept", "f", 4, kept), 0) == Added(4, 1024, 0)
+    assert growth_since(Container("kept", "f", 4, kept), 0) == Added(4, 1024, 0)
 
 
 @pytest.mark.parametrize("kind", [list, deque, lambda it: dict(enumerate(it))])
 def test_of_very_many_members_only_the_last_are_looked_at(kind: Any) -> None:
     kept = kind([0.5] * 100_000 + [np.zeros(ROW) for _ in range(64)])
-    added = added_to(Container("kept", "f", len(kept), kept), 100)
+    added = growth_since(Container("kept", "f", len(kept), kept), 100)
     assert added == Added(99_964, 99_964 * 1024, 0)
 
 
@@ -389,20 +391,20 @@ def test_what_lies_in_memory_that_was_kept_before_takes_none() -> None:
         ([0.5] * 10 + [row for batch in batches for row in batch], 10 * 1024),
         ([0.5] * 10 + [buffer] * 10, 1024),
     ):
-        assert added_to(Container("kept", "f", 20, kept), 10) == Added(10, taken, 0)
+        assert growth_since(Container("kept", "f", 20, kept), 10) == Added(10, taken, 0)
 
 
 def test_members_that_went_meanwhile_add_nothing() -> None:
     kept = [np.zeros(ROW)] * 2
-    assert added_to(Container("kept", "f", 3, kept), 3) == Added(-1, 0, 0)
+    assert growth_since(Container("kept", "f", 3, kept), 3) == Added(-1, 0, 0)
 
 
 def test_nothing_is_looked_at_where_no_counter_is_read() -> None:
     rows: list[Any] = [np.zeros(ROW)] * 9
     collector = KeptCollector()
-    collector.start(ProfilerOptions(counters_hz=0), ClockPair.now())
+    collector.start_collecting(ProfilerOptions(counters_hz=0), ClockPair.now())
     rows += [np.zeros(ROW)] * 9
-    assert collector.stop() == Collected(b"")
+    assert collector.hand_over() == Collected(b"")
     assert recorder.now() > 0
 
 

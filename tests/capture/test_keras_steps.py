@@ -83,7 +83,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, program: Callable[[], object]) -> lis
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     counter = Heard()
-    undo = keras.listen(counter)  # type: ignore[arg-type]  # as much as is asked of it
+    undo = keras.listen_to_steps(counter)  # type: ignore[arg-type]  # as much as is asked of it
     program()
     undo()
     return counter.told

@@ -13,7 +13,7 @@ from tests.support.xspace.proto import values_of_message
 
 import stepscope as ss
 from stepscope.capture.collectors.torch.activities import exported_activities
-from stepscope.capture.collectors.torch.planes import planes_of
+from stepscope.capture.collectors.torch.planes import build_planes
 from stepscope.xspace.vocabulary import forwarded_name
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def exported(folder: Path) -> tuple[Path, bytes]:
 
 
 def written(document: bytes, process: int, target: Path) -> Path:
-    planes = planes_of(
+    planes = build_planes(
         exported_activities(document),
         hostname="host",
         process=process,
@@ -86,7 +86,7 @@ def test_annotations_come_back_from_names_that_pytorch_leaves_alone(
     # One that only begins like ours stays what it is.
     names = list(activities.name)
     names[row], names[row + 1] = handed_on, "stepscope.mine"
-    planes = planes_of(
+    planes = build_planes(
         replace(activities, name=names),
         hostname="host",
         process=int(activities.place[row]),
@@ -122,7 +122,7 @@ def test_lines_of_threads_count_from_the_beginning_of_the_recording(
     starts[early] = first - 7_000
     categories = list(activities.category)
     categories[early] = "kernel"
-    space = planes_of(
+    space = build_planes(
         replace(activities, category=categories, start_ns=starts),
         hostname="host",
         process=int(activities.place[early]),

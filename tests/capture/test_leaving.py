@@ -113,20 +113,20 @@ left_over = OpenRecordings()
 class Framework:
     name = "framework"
 
-    def available(self):
+    def why_unavailable(self):
         return None
 
-    def start(self, options, clock):
+    def start_collecting(self, options, clock):
         self.clock, self.dropped = clock, False
-        left_over.add(self.drop)
+        left_over.add_recording(self.drop_events)
 
-    def drop(self):
+    def drop_events(self):
         self.dropped = True
 
-    def stop(self):
+    def hand_over(self):
         if self.dropped:
             raise RuntimeError("the framework dropped what it recorded")
-        left_over.ended(self.drop)
+        left_over.forget_recording(self.drop_events)
         space = XSpaceBuilder("box", start_ns=None)
         line = space.plane("/host:CPU").line(1, name="pool")
         line.event("of the framework", dur_ps=1_000)

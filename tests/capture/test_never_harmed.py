@@ -54,19 +54,19 @@ class Faulty:
         if call == self.fails_at:
             raise RuntimeError(f"{call} fails")
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         self._called("available")
         return None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         del options, clock
         self._called("start")
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         self._called("flush")
         return Fragment(b"", 0)
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         self._called("stop")
         return Collected(b"malformed" if self.fails_at == "content" else b"")
 
@@ -74,7 +74,7 @@ class Faulty:
 class FaultyFramework(Faulty):
     """One that is not asked for fragments, as the frameworks' collectors."""
 
-    flush = None  # type: ignore[assignment]
+    take_fragment = None  # type: ignore[assignment]
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_an_interrupt_while_starting_passes_and_leaves_the_process_free(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(collector, "start", interrupted)
+    monkeypatch.setattr(collector, "start_collecting", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ss.start(tmp_path)
     assert session.current() is None

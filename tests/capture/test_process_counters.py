@@ -81,8 +81,8 @@ def test_levels_and_rates_are_those_of_the_files(
 
     monkeypatch.setattr(collector, "_stop", Twice())
     monkeypatch.setattr(process.recorder, "now", lambda: next(moments))
-    collector.start(ss.ProfilerOptions(), ClockPair(0, 9_000_000_000))
-    collected = collector.stop()
+    collector.start_collecting(ss.ProfilerOptions(), ClockPair(0, 9_000_000_000))
+    collected = collector.hand_over()
     monkeypatch.undo()
     held = tmp_path / "held.xplane.pb"
     held.write_bytes(collected.xspace)
@@ -105,10 +105,10 @@ def test_a_container_that_hides_files_gives_the_others(tmp_path: Path) -> None:
     (tmp_path / "self" / "io").unlink()
     (tmp_path / "pressure" / "cpu").write_text("nonsense")
     collector = ProcessCollector(tmp_path)
-    assert collector.available() is None
-    collector.start(ss.ProfilerOptions(counters_hz=100), ClockPair.now())
+    assert collector.why_unavailable() is None
+    collector.start_collecting(ss.ProfilerOptions(counters_hz=100), ClockPair.now())
     time.sleep(0.1)
-    collected = collector.stop()
+    collected = collector.hand_over()
     held = tmp_path / "held.xplane.pb"
     held.write_bytes(collected.xspace)
     assert collected.warnings == ()
@@ -118,13 +118,13 @@ def test_a_container_that_hides_files_gives_the_others(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_proc_it_says_so(tmp_path: Path) -> None:
-    why_not = ProcessCollector(tmp_path).available()
+    why_not = ProcessCollector(tmp_path).why_unavailable()
     assert why_not is not None
     assert "no /proc" in why_not.reason
     # A start all the same harms nobody.
     collector = ProcessCollector(tmp_path)
-    collector.start(ss.ProfilerOptions(), ClockPair.now())
-    assert collector.stop().xspace == b""
+    collector.start_collecting(ss.ProfilerOptions(), ClockPair.now())
+    assert collector.hand_over().xspace == b""
 
 
 def test_a_busy_program_is_seen_busy(tmp_path: Path) -> None:

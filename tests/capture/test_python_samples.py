@@ -404,13 +404,13 @@ def test_without_compiled_kernels_programs_of_newer_pythons_are_left_alone(
 ) -> None:
     monkeypatch.setattr(python_samples.wire, "COMPILED", compiled)
     monkeypatch.setattr(python_samples.sys, "hexversion", version)
-    why = PythonSamplesCollector().available()
+    why = PythonSamplesCollector().why_unavailable()
     assert (why is None) is (compiled or version < 0x030C_0000)
     assert why is None or "C compiler" in why.remedy
 
 
 def test_a_stop_without_a_start_gives_nothing() -> None:
-    assert PythonSamplesCollector().stop() == Collected(b"")
+    assert PythonSamplesCollector().hand_over() == Collected(b"")
 
 
 def test_functions_of_one_name_in_two_files_stay_two(
@@ -440,9 +440,11 @@ def test_functions_of_one_name_in_two_files_stay_two(
 def test_looks_begin_at_once(looks: Looks) -> None:
     collector = PythonSamplesCollector()
     # The second look would come minutes later than anyone waits here.
-    collector.start(ss.ProfilerOptions(python_sampling_hz=0.002), ClockPair.now())
+    collector.start_collecting(
+        ss.ProfilerOptions(python_sampling_hz=0.002), ClockPair.now()
+    )
     looks.reach(1)
-    assert collector.stop().xspace
+    assert collector.hand_over().xspace
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the thread")

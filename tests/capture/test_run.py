@@ -15,7 +15,7 @@ from tests.support.programs.storing import STORED
 
 import stepscope as ss
 from stepscope.analysis.overview_page import OverviewPageResult
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.rundir import scan
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ while time.process_time() < end_s:
     assert "Then (" not in told
     # Whoever opens the recording later is told as well.
     (recorded,) = done.runs
-    assert judge(ss.open(recorded.directory)).headline.text.startswith(said)
+    assert judge_profile(ss.open(recorded.directory)).headline.text.startswith(said)
 
 
 @pytest.mark.usefixtures("folder")

@@ -34,7 +34,7 @@ def numbers(calls: Sequence[str], *, carrying: str = "") -> list[tuple[str, int]
     for called in calls:
         carries = called in carrying and called in seen
         seen.add(called)
-        number = counter.ended(called, carries=carries)
+        number = counter.count_call(called, carries=carries)
         if number is not None:
             found.append((called, number))
     return found
@@ -63,20 +63,20 @@ def test_an_evaluation_between_steps_does_not_take_over() -> None:
 
 def test_the_leader_stays_while_its_steps_are_recorded() -> None:
     counter = RepeatedCalls()
-    counter.ended("a")
-    counter.settle()
-    assert [counter.ended("b") for _ in range(5)] == [None] * 5
-    assert counter.ended("a") == 2
+    counter.count_call("a")
+    counter.keep_leader()
+    assert [counter.count_call("b") for _ in range(5)] == [None] * 5
+    assert counter.count_call("a") == 2
 
 
 def counted(calls: Sequence[tuple[str, bool]], *, settled: bool = True) -> list[str]:
     """What is counted of calls, each with whether it was given back its result."""
     counter, found = RepeatedCalls(), []
     for called, carries in calls:
-        if counter.ended(called, carries=carries) is not None:
+        if counter.count_call(called, carries=carries) is not None:
             found.append(called)
         if settled:
-            counter.settle()
+            counter.keep_leader()
     return found
 
 
@@ -357,7 +357,7 @@ def test_arming_imports_nothing_heavy() -> None:
         "import sys; before = set(sys.modules);"
         "import stepscope.capture.launching.autostart as a;"
         "from stepscope.capture.launching.plan import RunPlan;"
-        "a.Armed(RunPlan(logdir='', run='', notes='', wait_s=1e6)).wait();"
+        "a.Armed(RunPlan(logdir='', run='', notes='', wait_s=1e6)).begin_waiting();"
         "print(*sorted(name for name in set(sys.modules) - before "
         "if '.' not in name)); import os; sys.stdout.flush(); os._exit(0)"
     )
@@ -404,7 +404,7 @@ def test_a_hook_that_ends_within_a_step_does_not_disturb_the_programs_own(
             undo[0]()
 
     counter: Any = Counter()
-    undo.append(torch_steps.listen(counter))
+    undo.append(torch_steps.listen_to_steps(counter))
     own: list[int] = []
     module.register_optimizer_step_post_hook(lambda *_: own.append(1))
     for _ in range(3):

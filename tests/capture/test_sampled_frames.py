@@ -26,8 +26,8 @@ def frames(
     sampled: SampledFrames[CodeType] = SampledFrames()
     found: list[Frame[CodeType]] = []
     for due, at, stack in looks:
-        found += sampled.add(Look(1, due, at, stack))
-    found += sampled.end(until)
+        found += sampled.add_sample(Look(1, due, at, stack))
+    found += sampled.end_frames(until)
     return [(it.code.co_name, it.begin_ns, it.end_ns) for it in found]
 
 
@@ -88,10 +88,10 @@ def test_a_thread_that_runs_nothing_is_in_nothing() -> None:
 
 def test_threads_are_apart() -> None:
     sampled: SampledFrames[CodeType] = SampledFrames()
-    assert sampled.add(Look(1, 0, 0, [LOAD])) == []
-    assert sampled.add(Look(2, 0, 4, [TRAIN])) == []
-    assert sampled.add(Look(1, 10, 10, [])) == [Frame(LOAD, 1, 0, 5)]
-    assert sampled.end() == [Frame(TRAIN, 2, 4, 4)]
+    assert sampled.add_sample(Look(1, 0, 0, [LOAD])) == []
+    assert sampled.add_sample(Look(2, 0, 4, [TRAIN])) == []
+    assert sampled.add_sample(Look(1, 10, 10, [])) == [Frame(LOAD, 1, 0, 5)]
+    assert sampled.end_frames() == [Frame(TRAIN, 2, 4, 4)]
 
 
 def test_a_function_that_calls_itself_is_as_many_frames() -> None:
@@ -105,12 +105,12 @@ def test_a_line_further_out_ends_the_lines_of_what_was_called_in_it() -> None:
     """`main` calls `load` in line 3, then in line 4: two calls in one look each."""
     sampled: SampledFrames[CodeLine] = SampledFrames()
     three, four, inner = CodeLine(MAIN, 3), CodeLine(MAIN, 4), CodeLine(LOAD, 9)
-    assert sampled.add(Look(1, 0, 0, [three, inner])) == []
-    assert sampled.add(Look(1, 10, 10, [four, inner])) == [
+    assert sampled.add_sample(Look(1, 0, 0, [three, inner])) == []
+    assert sampled.add_sample(Look(1, 10, 10, [four, inner])) == [
         Frame(three, 1, 0, 5),
         Frame(inner, 1, 0, 5),
     ]
-    assert sampled.end() == [Frame(four, 1, 5, 10), Frame(inner, 1, 5, 10)]
+    assert sampled.end_frames() == [Frame(four, 1, 5, 10), Frame(inner, 1, 5, 10)]
 
 
 def several(count: int) -> list[int]:
@@ -128,18 +128,18 @@ def test_each_instruction_is_at_the_line_that_made_it() -> None:
     shown = list(dis.get_instructions(several))
     for instruction in shown:
         assert instruction.positions is not None
-        found = lines.of(code, instruction.offset)
+        found = lines.code_line(code, instruction.offset)
         assert found == CodeLine(code, instruction.positions.lineno)
         # Looks compare lines by identity.
-        assert lines.of(code, instruction.offset) is found
-    at = {lines.of(code, instruction.offset).line for instruction in shown}
+        assert lines.code_line(code, instruction.offset) is found
+    at = {lines.code_line(code, instruction.offset).line for instruction in shown}
     assert len(at) > 5
     # A function that has not begun.
-    assert lines.of(code, -1) == lines.of(code, 0)
+    assert lines.code_line(code, -1) == lines.code_line(code, 0)
 
 
 def test_code_without_a_table_of_lines_has_none() -> None:
     """As compilers make it, `torch.compile` for one."""
     lines, bare = LinesOfCode(), MAIN.replace(co_linetable=b"")
-    assert lines.of(bare, 2) == CodeLine(bare, None)
-    assert lines.of(bare, 2) is lines.of(bare, 2)
+    assert lines.code_line(bare, 2) == CodeLine(bare, None)
+    assert lines.code_line(bare, 2) is lines.code_line(bare, 2)

@@ -77,13 +77,13 @@ def notes_in(profile: ProfileData) -> set[str]:
 def test_an_unfinished_recording_is_read_in_order_and_says_so(tmp_path: Path) -> None:
     spool = new_spool(tmp_path)
     for events in FRAGMENTS:
-        spool.append(fragment(events))
+        spool.append_fragment(fragment(events))
     expected = sorted(event for events in FRAGMENTS for event in events)
     assert spool.path is not None
     assert events_of(spool.path) == sorted(expected, key=lambda event: event[1])
     assert "unfinished_recording" in notes_of(spool.path)
     assert "unordered_tracks" not in notes_of(spool.path)
-    spool.leave()
+    spool.leave_file()
 
 
 def test_torn_at_every_byte_of_the_last_fragment_the_others_are_whole(
@@ -91,12 +91,12 @@ def test_torn_at_every_byte_of_the_last_fragment_the_others_are_whole(
 ) -> None:
     spool = new_spool(tmp_path)
     for events in FRAGMENTS[:2]:
-        spool.append(fragment(events))
+        spool.append_fragment(fragment(events))
     assert spool.path is not None
     before = spool.path.read_bytes()
-    spool.append(fragment(FRAGMENTS[2]))
+    spool.append_fragment(fragment(FRAGMENTS[2]))
     whole = spool.path.read_bytes()
-    spool.leave()
+    spool.leave_file()
     expected = [event for events in FRAGMENTS[:2] for event in events]
     everything = events_of(spool.path)
     # The host's name comes after the fragment's plane, which is whole before it is.
@@ -117,7 +117,7 @@ def test_a_disk_that_refuses_leaves_whole_fragments_and_the_rest_in_memory(
 ) -> None:
     """After some bytes of the second fragment the disk is full, and later not."""
     spool = new_spool(tmp_path)
-    spool.append(fragment(FRAGMENTS[0]))
+    spool.append_fragment(fragment(FRAGMENTS[0]))
     assert spool.path is not None
     stored = spool.path.read_bytes()
     write = os.pwrite
@@ -130,17 +130,17 @@ def test_a_disk_that_refuses_leaves_whole_fragments_and_the_rest_in_memory(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
-    spool.append(fragment(FRAGMENTS[1]))
+    spool.append_fragment(fragment(FRAGMENTS[1]))
     monkeypatch.undo()
     assert spool.path.read_bytes() == stored
     assert spool.refused is not None
-    spool.append(fragment(FRAGMENTS[2]))
+    spool.append_fragment(fragment(FRAGMENTS[2]))
     joined = tmp_path / "joined.xplane.pb.part"
-    joined.write_bytes(spool.content())
+    joined.write_bytes(spool.read_content())
     expected = {event for events in FRAGMENTS for event in events}
     assert set(events_of(joined)) == expected
     assert set(events_of(spool.path)) == {*FRAGMENTS[0], *FRAGMENTS[2]}
-    spool.remove()
+    spool.remove_file()
     assert list(tmp_path.glob("vm*")) == []
 
 
@@ -157,9 +157,9 @@ def test_beyond_the_budget_the_oldest_give_way_and_are_counted(
         monkeypatch.setattr(Path, "replace", refuse)
     spool = new_spool(tmp_path, max_bytes=10 * len(one.xspace))
     for number in range(100):
-        spool.append(fragment([("load", 10 + number % 10, 5)]))
+        spool.append_fragment(fragment([("load", 10 + number % 10, 5)]))
     kept = tmp_path / "kept.xplane.pb.part"
-    kept.write_bytes(spool.content())
+    kept.write_bytes(spool.read_content())
     left = events_of(kept)
     assert 4 <= len(left) <= 10
     assert len(left) + spool.dropped_events == 100
@@ -168,7 +168,7 @@ def test_beyond_the_budget_the_oldest_give_way_and_are_counted(
     assert (on_disk == len(left)) == (second_file == "possible")
     assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
     assert "unfinished_recording" in notes_of(spool.path)
-    spool.leave()
+    spool.leave_file()
 
 
 def test_a_file_that_cannot_be_removed_stays_and_harms_nobody(
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_removed_stays_and_harms_nobody(
     spool = Spool(tmp_path / "part", head=fragment([]).xspace, max_bytes=2**20)
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", refusing)
-        spool.remove()
+        spool.remove_file()
     assert spool.refused is not None
     assert (tmp_path / "part").exists()
 
@@ -197,26 +197,26 @@ def test_a_program_that_has_closed_all_its_files_may_end_a_recording(
     spool = Spool(tmp_path / "part", head=fragment([]).xspace, max_bytes=2**20)
     with monkeypatch.context() as patched:
         patched.setattr(os, "close", closed_before)
-        spool.leave()
-    spool.remove()
+        spool.leave_file()
+    spool.remove_file()
     assert not (tmp_path / "part").exists()
 
 
 def test_without_a_file_all_is_in_memory(tmp_path: Path) -> None:
     spool = Spool(None, head=head(), max_bytes=2**20)
-    spool.append(fragment(FRAGMENTS[0]))
+    spool.append_fragment(fragment(FRAGMENTS[0]))
     held = tmp_path / "held.xplane.pb.part"
-    held.write_bytes(spool.content())
+    held.write_bytes(spool.read_content())
     assert events_of(held) == FRAGMENTS[0]
-    spool.remove()
+    spool.remove_file()
 
 
 def test_a_finished_file_counts_instead_of_what_was_left_beside_it(
     tmp_path: Path,
 ) -> None:
     spool = new_spool(tmp_path)
-    spool.append(fragment(FRAGMENTS[0]))
-    spool.leave()
+    spool.append_fragment(fragment(FRAGMENTS[0]))
+    spool.leave_file()
     space = XSpaceBuilder("vm", start_ns=START_NS, stop_ns=START_NS + 100)
     space.plane("/host:CPU").line(1, name="MainThread").event("whole", dur_ps=1000)
     space.write(tmp_path / "vm.xplane.pb")

@@ -18,7 +18,7 @@ from stepscope.capture.collectors.torch import activities as kineto_activities
 from stepscope.capture.collectors.torch.activities import (
     Activities,
     exported_activities,
-    joined,
+    join_activities,
 )
 from stepscope.capture.ground import run as ended
 from stepscope.capture.launching.plan import RunPlan
@@ -47,22 +47,22 @@ class Framework:
         self._traces = traces_python
         self._calls = calls
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         return None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         del clock
         self.traces_python = self._traces and bool(options.python_tracer_level)
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         self._calls.append(f"{self.name} halts")
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         put_together()
         self._calls.append(f"{self.name} hands over")
         return Collected(b"")
 
-    def drop(self) -> None:
+    def drop_events(self) -> None:
         self._calls.append(f"{self.name} is dropped")
 
 
@@ -119,7 +119,7 @@ def test_a_recording_that_steps_replace_is_dropped_without_being_read(
         "second is dropped",
         "first is dropped",
     ]
-    window.close()
+    window.close_window()
     assert calls[-2:] == ["second hands over", "first hands over"]
 
 
@@ -131,7 +131,7 @@ def test_how_long_the_program_waited_is_kept_and_said_where_it_is_long(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pause_s = 0.2
-    monkeypatch.setattr(Framework, "halt", lambda _: time.sleep(pause_s))
+    monkeypatch.setattr(Framework, "halt_collecting", lambda _: time.sleep(pause_s))
     began_s = time.monotonic()
     recording = session.Session.start(tmp_path)
     # Another thread reads and stores what was recorded: nobody waits for that.
@@ -232,7 +232,7 @@ def test_gradients_of_recordings_that_follow_each_other_are_told_apart() -> None
         document = f'{{"traceEvents":[{",".join(made)}]}}'
         return exported_activities(document.encode())
 
-    both = joined([part(pairs=2, at_us=0), part(pairs=1, at_us=1000)])
+    both = join_activities([part(pairs=2, at_us=0), part(pairs=1, at_us=1000)])
     by_name = dict(zip(both.name, both.gradient.tolist(), strict=True))
     of_first = {"op 1": 1, "op 101": 1, "op 2": 2, "op 102": 2}
     assert by_name == of_first | {"op 1001": 3, "op 1101": 3}

@@ -12,7 +12,7 @@ import pytest
 
 from stepscope.capture.collectors.workers import layout, memory, worker
 from stepscope.capture.collectors.workers.layout import Layout, layout_here
-from stepscope.capture.collectors.workers.memory import Memory, lines_of
+from stepscope.capture.collectors.workers.memory import Memory, read_line_table
 from stepscope.xspace.vocabulary import UNSEEN
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def here() -> Layout:
 def own(here: Layout) -> Iterator[Memory]:
     opened = Memory("self", here)
     yield opened
-    opened.close()
+    opened.close_file()
 
 
 def codes_of(code: CodeType) -> Iterator[CodeType]:
@@ -87,28 +87,28 @@ def test_a_code_says_its_name_its_file_and_its_lines(own: Memory) -> None:
     ]
     assert len(every) > 50
     for code in every:
-        found = own.code(id(code))
+        found = own.read_code(id(code))
         assert found is not None
         assert (found.name, found.file) == (code.co_qualname, code.co_filename)
         assert found.first_line == code.co_firstlineno
         assert own.is_still(id(code), found)
-        begins, lines = lines_of(found.table, found.first_line)
+        begins, lines = read_line_table(found.table, found.first_line)
         at = dict(zip(begins, lines, strict=True))
         assert {begin: line for begin, _, line in code.co_lines()}.items() <= at.items()
 
 
 def test_what_is_no_code_and_no_text_says_nothing(own: Memory) -> None:
     for address in (0, 8, -8, 2**47, 2**63, id(3), id("text"), id(None), 2**40):
-        assert own.code(address) is None
+        assert own.read_code(address) is None
     for address in (0, -1, 2**63, id(3), id(b"text"), id("x" * 5_000)):
-        assert own.text(address) is None
+        assert own.read_text(address) is None
 
 
 def test_a_function_whose_place_another_one_has_is_not_taken_for_it(
     own: Memory,
 ) -> None:
     first, other = random.shuffle.__code__, random.seed.__code__
-    found = own.code(id(first))
+    found = own.read_code(id(first))
     assert found is not None
     assert not own.is_still(id(other), found)
 
@@ -118,7 +118,7 @@ def test_tables_of_lines_that_are_damaged_end(seed: int) -> None:
     seeded = random.Random(seed)  # noqa: S311 - no secret
     for _ in range(200):
         table = seeded.randbytes(seeded.randrange(60))
-        begins, lines = lines_of(table, 7)
+        begins, lines = read_line_table(table, 7)
         assert len(begins) == len(lines) <= len(table)
         assert begins == sorted(begins)
 
@@ -130,7 +130,7 @@ def test_memory_without_a_meaning_says_nothing_and_raises_nothing(
     seeded = random.Random(3)  # noqa: S311 - no secret
     kinds = [id(type(json.loads.__code__)), id(str), id(bytes)]
     read = Memory("self", here)
-    read.close()
+    read.close_file()
     for _ in range(60):
         numbers = [
             seeded.choice(
@@ -147,11 +147,11 @@ def test_memory_without_a_meaning_says_nothing_and_raises_nothing(
         path.write_bytes(b"".join(it.to_bytes(8, "little") for it in numbers))
         read.file = os.open(path, os.O_RDONLY)
         for address in range(0x1000, 0x4000, 8):
-            read.code(address)
-            text = read.text(address)
+            read.read_code(address)
+            text = read.read_text(address)
             assert text is None or len(text) <= 4_096
             assert read.thread_state(address) is None
-        read.close()
+        read.close_file()
 
 
 def test_a_stack_is_cut_at_the_begin_of_the_worker(own: Memory, here: Layout) -> None:
@@ -165,10 +165,10 @@ def test_a_stack_is_cut_at_the_begin_of_the_worker(own: Memory, here: Layout) ->
     def stack(*codes: CodeType) -> list[str] | None:
         addresses = [id(code) for code in codes]
         first = [it + here.code_bytes for it in addresses]
-        found = looked.stack(addresses, first, 10)
+        found = looked.program_stack(addresses, first, 10)
         return None if found is None else [one.code.name for one in found]
 
     line = inner.co_firstlineno
     assert stack(inner, entry, outer) == [f"$__init__.py:{line} loads"]
     assert stack(inner, outer) is None, "a fork that has not begun is its parent"
-    assert looked.stack([id(inner), id(3)], [0, 0], 10) is None
+    assert looked.program_stack([id(inner), id(3)], [0, 0], 10) is None

@@ -276,13 +276,13 @@ it.os.open = refuse
 """,
     "python": """
 import stepscope.capture.collectors.workers.layout as it
-it._KNOWN.clear()
+it._KNOWN = ()
 it._COOKIE = b"another"
 """,
     "other_python": """
 import stepscope.capture.collectors.workers.worker as it
 it.place_of_runtime = lambda *_: None
-it._program = str
+it._executable_path = str
 """,
 }
 

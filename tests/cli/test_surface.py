@@ -282,7 +282,7 @@ def test_a_defect_is_one_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr("stepscope.cli.report.answer", broken)
+    monkeypatch.setattr("stepscope.cli.report.answer_request", broken)
     monkeypatch.delenv("STEPSCOPE_DEBUG", raising=False)
     result = CliRunner().invoke(main, ["report", "x"])
     assert result.exit_code == 2
@@ -297,7 +297,7 @@ def test_a_defect_shows_its_traceback_when_asked(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("stepscope.cli.report.answer", broken)
+    monkeypatch.setattr("stepscope.cli.report.answer_request", broken)
     monkeypatch.setenv("STEPSCOPE_DEBUG", "1")
     result = CliRunner().invoke(main, ["report", "x"])
     assert "Traceback" in result.stderr
@@ -307,7 +307,7 @@ def test_an_interruption_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stepscope.cli.report.answer", interrupted)
+    monkeypatch.setattr("stepscope.cli.report.answer_request", interrupted)
     result = CliRunner().invoke(main, ["report", "x"])
     assert (result.exit_code, result.stderr.strip()) == (130, "stepscope: interrupted")
 

@@ -18,7 +18,7 @@ from stepscope.analysis.tools import TOOLS
 from stepscope.report import to_json
 from stepscope.report.envelope import Profile
 from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.tables import SUMMARY, flat
+from stepscope.report.tables import SUMMARY, flatten_table
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check(result: msgspec.Struct | Unavailable, folder: Path) -> None:
 
 def as_json(result: msgspec.Struct | Unavailable) -> Any:
     profile = Profile(run="run", hosts=("vm",), devices=())
-    envelope = to_json.envelope("tool", result, profile=profile, quality=())
+    envelope = to_json.make_envelope("tool", result, profile=profile, quality=())
     return json.loads(to_json.render_envelope(envelope))
 
 
@@ -101,7 +101,7 @@ def holds_nothing(frame: pl.DataFrame) -> bool:
 
 def check_csv(frame: pl.DataFrame, text: str, name: str) -> None:
     lines = list(csv.reader(io.StringIO(text, newline="")))
-    wide = flat(frame)
+    wide = flatten_table(frame)
     assert lines[0] == wide.columns, name
     body = [line for line in lines[1:] if line or len(wide.columns) > 1]
     assert len(body) == wide.height, name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.cli.output import progress
+from stepscope.cli.output import show_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,8 @@ def test_a_report_on_a_terminal_has_colours_and_the_same_words(
 
 SLOW = """
 import time
-from stepscope.cli.output import progress
-with progress(stages=2) as shown:
+from stepscope.cli.output import show_progress
+with show_progress(stages=2) as shown:
     shown.stage("Reading")
     time.sleep({seconds})
     shown.stage("Findings")
@@ -82,7 +82,7 @@ def test_a_bar_appears_after_a_second_and_not_before() -> None:
 
 
 def test_no_bar_is_drawn_where_nobody_looks(capfd: pytest.CaptureFixture[str]) -> None:
-    with progress(stages=1) as shown:
+    with show_progress(stages=1) as shown:
         shown.stage("Reading")
         time.sleep(1.2)
     assert capfd.readouterr().err == ""
@@ -96,7 +96,7 @@ from stepscope.remote.outcome import HostOutcome
 table = HostsTable(["a:1", "b:2"])
 with recording_bar(0.3):
     time.sleep(1)
-    table.add(HostOutcome("a:1", "ok", "", 1234, 1, 0.5))
+    table.add_row(HostOutcome("a:1", "ok", "", 1234, 1, 0.5))
 print("done")
 """
 

@@ -34,11 +34,11 @@ def test_a_number_with_a_unit_is_exact(text: str, expected: int) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("12", "says no unit"),
-        ("", "is no time"),
-        ("ms", "is no time"),
-        ("-5ms", "is no time"),
-        ("nan s", "is no time"),
+        ("12", "has no unit"),
+        ("", "is not a time"),
+        ("ms", "is not a time"),
+        ("-5ms", "is not a time"),
+        ("nan s", "is not a time"),
         ("1e3ms", "there is no unit 'e3ms'"),
         ("12parsecs", "there is no unit 'parsecs'; known: s, ms, us"),
         ("12 ms later", "there is no unit 'ms later'"),

@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.compare.comparison import compare
 from stepscope.compare.measured import measured
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.session import open_profile
 from stepscope.thresholds import THRESHOLDS
 
@@ -26,7 +26,7 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 @cache
 def run_at(path: str) -> Measured:
     profile = open_profile(path)
-    return measured(profile, judge(profile).findings)
+    return measured(profile, judge_profile(profile).findings)
 
 
 def recorded(name: str) -> Measured:

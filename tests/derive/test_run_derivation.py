@@ -10,7 +10,7 @@ from tests.support.traces import blueprint
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.advice.registry import RULES
 from stepscope.derive import profile_data
-from stepscope.derive.derivations import FACTS, derivation, run_derivation
+from stepscope.derive.derivations import FACTS, host_derivation, run_derivation
 from stepscope.derive.run_derivation import (
     OfHosts,
     first_reason,
@@ -126,7 +126,7 @@ def facts(name: str) -> RunDerivation[Any]:
 def test_every_fact_asks_for_what_there_is() -> None:
     known = {*FACTS, *profile_data.DERIVATIONS, *profile_data.TABLES}
     for name in FACTS:
-        inputs = derivation(name).inputs
+        inputs = host_derivation(name).inputs
         assert inputs.keys() <= known | {"trace", "strings", "profile"}, name
         if run_derivation(name) is None:
             # What one host has follows from nothing of the whole run.
@@ -141,7 +141,7 @@ def test_what_rules_read_is_ready_after_it_was_prepared(
     run, other = run_of(4, 3), run_of(4, 3)
     run.prepare(DERIVATIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profile_data.ProfileData, "_compute", _nothing_more)
+        patch.setattr(profile_data.ProfileData, "_compute_value", _nothing_more)
         prepared = [run.of_run(it) for it in DERIVATIONS]
     assert len(prepared) == len(DERIVATIONS)
     read = {it for rule in RULES for it in rule.reads}

@@ -7,7 +7,7 @@ from graphlib import CycleError
 
 import pytest
 
-from stepscope.derive.schedule import Kept, compute_all, worth_threads
+from stepscope.derive.schedule import Kept, compute_side_by_side, worth_threads
 
 INPUTS = {
     "d": ("b", "c"),
@@ -26,13 +26,13 @@ def test_everything_is_computed_once_and_after_its_inputs(threads: int) -> None:
         assert set(INPUTS[name]) <= set(done)
         done.append(name)
 
-    compute_all(INPUTS, compute, threads=threads)
+    compute_side_by_side(INPUTS, compute, threads=threads)
     assert sorted(done) == sorted(INPUTS)
 
 
 def test_what_the_longest_chain_waits_for_comes_first() -> None:
     done: list[str] = []
-    compute_all({"e": (), **INPUTS}, done.append, threads=1)
+    compute_side_by_side({"e": (), **INPUTS}, done.append, threads=1)
     assert done[0] == "a"
     assert done[-2:] in (["d", "e"], ["e", "d"])
 
@@ -44,21 +44,21 @@ def test_what_does_not_wait_for_each_other_is_computed_side_by_side() -> None:
         if name in {"b", "c"}:
             met.wait()
 
-    compute_all(INPUTS, compute, threads=2)
+    compute_side_by_side(INPUTS, compute, threads=2)
     assert not met.broken
 
 
 def test_of_equal_chains_that_comes_first_for_which_most_wait() -> None:
     done: list[str] = []
     inputs = {"a": (), "b": (), "x": ("a",), "y": ("b",), "z": ("b",)}
-    compute_all(inputs, done.append, threads=1)
+    compute_side_by_side(inputs, done.append, threads=1)
     assert done[:2] == ["b", "a"]
 
 
 def test_what_needs_the_interpreter_comes_early_and_beside_something_else() -> None:
     done: list[str] = []
     inputs = {**INPUTS, "read": ("a",), "tell": ("a",)}
-    compute_all(inputs, done.append, threads=1, one_by_one=("read", "tell"))
+    compute_side_by_side(inputs, done.append, threads=1, one_by_one=("read", "tell"))
     assert done[:3] in (["a", "read", "tell"], ["a", "tell", "read"])
 
 
@@ -75,7 +75,7 @@ def test_of_what_needs_the_interpreter_one_runs_at_a_time() -> None:
         running.remove(name)
 
     inputs: dict[str, tuple[str, ...]] = {"read": (), "tell": (), "work": ()}
-    compute_all(inputs, compute, threads=3, one_by_one=("read", "tell"))
+    compute_side_by_side(inputs, compute, threads=3, one_by_one=("read", "tell"))
     assert len(together) == 3
     assert not any({"read", "tell"} <= set(names) for names in together)
 
@@ -90,13 +90,13 @@ def test_an_error_ends_the_rest_and_is_raised(threads: int) -> None:
         done.append(name)
 
     with pytest.raises(RuntimeError, match="a is broken"):
-        compute_all(INPUTS, compute, threads=threads)
+        compute_side_by_side(INPUTS, compute, threads=threads)
     assert not {"b", "c", "d"} & set(done)
 
 
 def test_what_waits_for_itself_is_refused() -> None:
     with pytest.raises(CycleError):
-        compute_all({"a": ("b",), "b": ("a",)}, lambda _: None, threads=2)
+        compute_side_by_side({"a": ("b",), "b": ("a",)}, lambda _: None, threads=2)
 
 
 def test_small_profiles_are_not_worth_threads() -> None:

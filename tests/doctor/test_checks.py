@@ -458,9 +458,9 @@ def test_a_remedy_fits_the_program_and_what_was_in_force(tmp_path: Path) -> None
 def test_after_commands_the_doctor_is_asked_again() -> None:
     one = Check(group="a", name="b", state="fail", fact="c.", remedy="D.")
     again = "Afterwards, stepscope doctor says whether it helped."
-    assert again not in list(doctor.lines([one]))
+    assert again not in list(doctor.check_lines([one]))
     mended = msgspec.structs.replace(one, commands=("nvidia-smi",))
-    assert list(doctor.lines([mended]))[-3] == again
+    assert list(doctor.check_lines([mended]))[-3] == again
 
 
 def test_checks_with_one_remedy_for_one_reason_are_one_line() -> None:
@@ -473,7 +473,7 @@ def test_checks_with_one_remedy_for_one_reason_are_one_line() -> None:
     )
     found = [lacking, msgspec.structs.replace(lacking, name="devices")]
     found.insert(1, Check(group="host", name="events", state="ok", fact="3 rows"))
-    assert list(doctor.lines(found))[:4] == [
+    assert list(doctor.check_lines(found))[:4] == [
         "host",
         "  warn  launches, devices: It has no device.",
         "        → Record one.",

@@ -47,18 +47,18 @@ CALLS = {
     "tensorflow": (
         (
             "stepscope.capture.collectors.tensorflow",
-            "TensorFlowCollector.available",
+            "TensorFlowCollector.why_unavailable",
         ),
         (
             "stepscope.capture.collectors.tensorflow",
-            "TensorFlowCollector.start",
+            "TensorFlowCollector.start_collecting",
         ),
         (
             "stepscope.capture.collectors.tensorflow",
-            "TensorFlowCollector.stop",
+            "TensorFlowCollector.hand_over",
         ),
         ("stepscope.capture.collectors.tensorflow", "_InProcess.__init__"),
-        ("stepscope.capture.collectors.tensorflow", "_InProcess.stop"),
+        ("stepscope.capture.collectors.tensorflow", "_InProcess.stop_session"),
         (
             "stepscope.capture.collectors.tensorflow",
             "TensorFlowCollector.make_annotation",
@@ -66,27 +66,33 @@ CALLS = {
         ("stepscope.capture.collectors.giving_way", "levels_in_force"),
     ),
     "jax": (
-        ("stepscope.capture.collectors.jax", "JaxCollector.available"),
-        ("stepscope.capture.collectors.jax", "JaxCollector.start"),
-        ("stepscope.capture.collectors.jax", "JaxCollector.stop"),
+        ("stepscope.capture.collectors.jax", "JaxCollector.why_unavailable"),
+        ("stepscope.capture.collectors.jax", "JaxCollector.start_collecting"),
+        ("stepscope.capture.collectors.jax", "JaxCollector.hand_over"),
         ("stepscope.capture.collectors.jax", "_Session.__init__"),
-        ("stepscope.capture.collectors.jax", "_Session.stop"),
+        ("stepscope.capture.collectors.jax", "_Session.stop_session"),
         ("stepscope.capture.collectors.jax", "JaxCollector.make_annotation"),
         ("stepscope.capture.collectors.giving_way", "levels_in_force"),
     ),
     "torch": (
-        ("stepscope.capture.collectors.torch.collector", "TorchCollector.available"),
-        ("stepscope.capture.collectors.torch.collector", "TorchCollector.start"),
-        ("stepscope.capture.collectors.torch.collector", "TorchCollector.stop"),
+        (
+            "stepscope.capture.collectors.torch.collector",
+            "TorchCollector.why_unavailable",
+        ),
+        (
+            "stepscope.capture.collectors.torch.collector",
+            "TorchCollector.start_collecting",
+        ),
+        ("stepscope.capture.collectors.torch.collector", "TorchCollector.hand_over"),
         ("stepscope.capture.collectors.torch.collector", "_Recording._start_profiler"),
-        ("stepscope.capture.collectors.torch.collector", "joined"),
+        ("stepscope.capture.collectors.torch.collector", "join_activities"),
         ("stepscope.capture.collectors.torch.collector", "_Forward.__call__"),
-        ("stepscope.capture.collectors.torch.collector", "planes_of"),
+        ("stepscope.capture.collectors.torch.collector", "build_planes"),
     ),
 }
 CALLS_OF_ALL = (
-    ("stepscope.capture.collectors.model", "ModelCollector.available"),
-    ("stepscope.capture.collectors.model", "ModelCollector.stop"),
+    ("stepscope.capture.collectors.model", "ModelCollector.why_unavailable"),
+    ("stepscope.capture.collectors.model", "ModelCollector.hand_over"),
 )
 
 
@@ -242,13 +248,13 @@ def planes(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Record with PyTorch's collector alone, and export what PyTorch itself has."""
     step = torch_step()()
     collector = TorchCollector()
-    collector.start(ss.ProfilerOptions(**options), ClockPair.now())
+    collector.start_collecting(ss.ProfilerOptions(**options), ClockPair.now())
     profiler = collector._recording._profiler
     losses = [step() for _ in range(STEPS)]
-    collector.halt()
+    collector.halt_collecting()
     # What PyTorch has is gone when it was collected.
     profiler.export_chrome_trace(str(folder / "exported.pt.trace.json"))
-    collected = collector.stop()
+    collected = collector.hand_over()
     (folder / "planes.xplane.pb").write_bytes(collected.xspace)
     return {"losses": losses, "warnings": collected.warnings}
 

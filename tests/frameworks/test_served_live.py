@@ -14,7 +14,7 @@ from tests.support.programs.frameworks import ROOT, interpreter
 
 import stepscope as ss
 from stepscope.remote import client, registry
-from stepscope.remote.processes import ancestors
+from stepscope.remote.processes import process_ancestors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +67,8 @@ def listeners(process: int, count: int) -> tuple[registry.Listening, ...]:
     while True:
         found = [
             one
-            for one in registry.listening()
-            if process in (one.process, *ancestors(one.process))
+            for one in registry.listening_processes()
+            if process in (one.process, *process_ancestors(one.process))
         ]
         if len(found) == count:
             return tuple(found)
@@ -138,7 +138,7 @@ def test_ranks_of_torchrun_are_recorded_by_the_number_of_who_started_them(
         # begins to when that is done.
         assert [process.stdout.readline() for _ in range(2)] == ["trains\n"] * 2
         listeners(process.pid, 2)
-        ranks = registry.reached_by(process.pid)
+        ranks = registry.servers_of_process(process.pid)
         hosts = [rank.address for rank in ranks]
         outcome = client.trace(hosts, tmp_path / "logs", 60_000, steps=5)
     finally:

@@ -137,8 +137,8 @@ def marked(step: Step) -> list[float]:
 def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
     """Record with stepscope, and keep what the framework handed over to it."""
     kind = type(make_collector(framework))
-    assert kind.__module__ == COLLECTORS[framework][0]
-    stop = kind.stop
+    assert kind.__module__.endswith(f".{COLLECTORS[framework][0]}")
+    stop = kind.hand_over
 
     def stop_and_keep(collector: Any) -> Any:
         profiler = getattr(getattr(collector, "_recording", None), "_profiler", None)
@@ -149,7 +149,7 @@ def recorded(framework: str, folder: Path, step: Step) -> dict[str, Any]:
         return collected
 
     with (
-        mock.patch.object(kind, "stop", stop_and_keep),
+        mock.patch.object(kind, "hand_over", stop_and_keep),
         ss.Profile(folder / "ours") as run,
     ):
         losses = marked(step)
@@ -162,7 +162,7 @@ def kept_alive(profiler: Any) -> Iterator[None]:
     if profiler is None:
         yield
         return
-    recording = sys.modules[COLLECTORS["torch"][0]]._Recording
+    recording = sys.modules[type(make_collector("torch")).__module__]._Recording
     with mock.patch.object(recording, "_let_go"):
         yield
 

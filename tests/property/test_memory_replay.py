@@ -123,9 +123,9 @@ def test_what_is_alive_is_known_after_every_event(rows: list[Row]) -> None:
         slow = Slow()
         for place, row in enumerate(view.memory.rows.tolist()):
             slow.take(row, rows[row])
-            alive = view.replay.alive(view.memory, place).tolist()
+            alive = view.replay.alive_rows(view.memory, place).tolist()
             assert alive == sorted(slow.alive.values())
-        assert view.replay.alive(view.memory, -1).tolist() == []
+        assert view.replay.alive_rows(view.memory, -1).tolist() == []
 
 
 @given(EVENTS)

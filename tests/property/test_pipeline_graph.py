@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
 from stepscope.derive.input_pipeline.calls import PipelineCalls, pipeline_calls
-from stepscope.derive.input_pipeline.contexts import Elements, handovers
+from stepscope.derive.input_pipeline.contexts import Elements, match_handovers
 from stepscope.derive.input_pipeline.graph import PipelineGraph
 from stepscope.derive.input_pipeline.stages import PIPELINES, STAGES
 
@@ -194,7 +194,7 @@ def test_an_element_goes_to_the_first_taking_that_ends_after_its_making_began(
         ends = [end for *other, end in taken if other == what and end >= begun]
         if ends:
             wanted[place] = (*what, min(ends))
-    made_at, taken_at = handovers(columns(made), columns(taken))
+    made_at, taken_at = match_handovers(columns(made), columns(taken))
     found = zip(made_at.tolist(), taken_at.tolist(), strict=True)
     assert {place: taken[other] for place, other in found} == wanted
     assert len(made_at) == len(wanted)

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from stepscope.remote import server
-from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer
+from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def ours() -> Iterator[server.Server]:
 def calling(asked: server.Server) -> Iterator[Callable[..., bytes]]:
     """Call any method of a server with any bytes."""
     token = asked.token
-    metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
+    metadata = () if token is None else ((METADATA_KEY, bearer_value(token)),)
     with grpc.insecure_channel(asked.address) as channel:
 
         def call(

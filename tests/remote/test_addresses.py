@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.errors import BadUsage
-from stepscope.remote.addresses import addresses, file_name_of, is_loopback
+from stepscope.remote.addresses import file_name_of, is_loopback, parse_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_addresses_in_every_form(tmp_path: Path) -> None:
     listed = tmp_path / "hosts"
     listed.write_text("# the cluster\nnode-1:6009\n\nnode-2:6009, node-3:6009 # new\n")
-    assert addresses(["grpc://vm:6009, [::1]:7", f"@{listed}", "vm:6009"]) == (
+    assert parse_addresses(["grpc://vm:6009, [::1]:7", f"@{listed}", "vm:6009"]) == (
         "vm:6009",
         "[::1]:7",
         "node-1:6009",
@@ -33,13 +33,13 @@ def test_addresses_in_every_form(tmp_path: Path) -> None:
 )
 def test_what_is_no_address_is_one_line(text: str) -> None:
     with pytest.raises(BadUsage) as refused:
-        addresses(text)
+        parse_addresses(text)
     assert "\n" not in str(refused.value)
 
 
 def test_without_any_address() -> None:
     with pytest.raises(BadUsage, match="no address"):
-        addresses([" , "])
+        parse_addresses([" , "])
 
 
 def test_which_hosts_are_this_machine_alone() -> None:
@@ -63,11 +63,11 @@ def test_a_name_without_a_port_is_refused_with_what_to_give_instead(
     with pytest.raises(
         BadUsage, match=r"not looked up.*: my-tpu:6009\. .*tpu://my-tpu"
     ):
-        addresses("my-tpu")
+        parse_addresses("my-tpu")
     # Where the machine itself says who the workers are, they are named.
     monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "10.0.0.2, t1v-n-1,")
     with pytest.raises(BadUsage, match=r": 10\.0\.0\.2:PORT t1v-n-1:PORT\. "):
-        addresses("grpc://my-tpu")
+        parse_addresses("grpc://my-tpu")
 
 
 #: What Google's command line prints of a TPU with two workers, shortened.
@@ -97,11 +97,11 @@ def test_a_tpu_means_all_of_its_workers(
 ) -> None:
     (tmp_path / "tpu.json").write_text(json.dumps(DESCRIBED))
     asked = command_line(tmp_path, monkeypatch, f"cat {tmp_path}/tpu.json")
-    assert addresses("tpu://my-tpu:6009,vm:1") == (
+    assert parse_addresses("tpu://my-tpu:6009,vm:1") == (
         *("10.130.0.12:6009", "10.130.0.13:6009"),
         "vm:1",
     )
-    addresses("tpu://us-central2-b/my-tpu:6009")
+    parse_addresses("tpu://us-central2-b/my-tpu:6009")
     describe = "compute tpus tpu-vm describe my-tpu --format=json"
     assert asked() == [describe, f"{describe} --zone=us-central2-b"]
 
@@ -120,7 +120,7 @@ def test_a_tpu_that_is_not_found_is_said_in_one_line(
 ) -> None:
     command_line(tmp_path, monkeypatch, script)
     with pytest.raises(BadUsage, match=why):
-        addresses("tpu://my-tpu:6009")
+        parse_addresses("tpu://my-tpu:6009")
 
 
 def test_without_googles_command_line_its_name_is_said(
@@ -128,7 +128,7 @@ def test_without_googles_command_line_its_name_is_said(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadUsage, match="Google Cloud CLI"):
-        addresses("tpu://my-tpu:6009")
+        parse_addresses("tpu://my-tpu:6009")
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_a_name_that_cannot_be_one_asks_nobody(
 ) -> None:
     asked = command_line(tmp_path, monkeypatch, "exit 1")
     with pytest.raises(BadUsage, match=r"tpu://|host:port"):
-        addresses(text)
+        parse_addresses(text)
     with pytest.raises(FileNotFoundError):
         asked()

@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 def test_only_this_machine_reaches_a_port_by_default(
     given: str, host: str, port: int
 ) -> None:
-    assert ServePlan.of(given) == ServePlan(host, port, None)
+    assert ServePlan.parse_place(given) == ServePlan(host, port, None)
 
 
 def test_other_machines_need_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STEPSCOPE_TOKEN", raising=False)
-    made = ServePlan.of("0.0.0.0:6009")
+    made = ServePlan.parse_place("0.0.0.0:6009")
     assert made.token
-    assert made.token != ServePlan.of("0.0.0.0:6009").token
+    assert made.token != ServePlan.parse_place("0.0.0.0:6009").token
     monkeypatch.setenv("STEPSCOPE_TOKEN", "mine")
-    assert ServePlan.of("node-1:6009") == ServePlan("node-1", 6009, "mine")
+    assert ServePlan.parse_place("node-1:6009") == ServePlan("node-1", 6009, "mine")
 
 
 #: Asked for no token, whoever the host is.
@@ -58,10 +58,12 @@ OPEN = ServePlan("0.0.0.0", 9, None, "network")  # noqa: S104 - nothing is bound
 
 
 def test_an_open_program_makes_no_token() -> None:
-    assert ServePlan.of("0.0.0.0:9", "network") == OPEN
-    assert ServePlan.of("9", "machine") == ServePlan("127.0.0.1", 9, None, "machine")
+    assert ServePlan.parse_place("0.0.0.0:9", "network") == OPEN
+    assert ServePlan.parse_place("9", "machine") == ServePlan(
+        "127.0.0.1", 9, None, "machine"
+    )
     with pytest.raises(BadUsage, match='give open_to="network"'):
-        ServePlan.of("0.0.0.0:9", "machine")
+        ServePlan.parse_place("0.0.0.0:9", "machine")
 
 
 def test_whom_a_program_is_open_to_is_said_only_of_one_that_listens() -> None:
@@ -72,8 +74,10 @@ def test_whom_a_program_is_open_to_is_said_only_of_one_that_listens() -> None:
 
 @pytest.mark.parametrize("place", ["train.py", "-1", "65536", "h:", "h:x", ""])
 def test_what_is_no_place_to_listen_at(place: str) -> None:
-    with pytest.raises(BadUsage, match=r"no place to listen at.*-- before the command"):
-        ServePlan.of(place)
+    with pytest.raises(
+        BadUsage, match=r"not a place to listen at.*-- before the command"
+    ):
+        ServePlan.parse_place(place)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +231,7 @@ def test_a_program_is_recorded_by_its_number_as_often_as_one_likes(
     done = capture("--attach", number)
     assert done.exit_code == 2
     assert f"there is no process {number}" in done.stderr
-    assert registry.listening() == ()
+    assert registry.listening_processes() == ()
 
 
 UNTIL_IT_LISTENS = """

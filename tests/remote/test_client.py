@@ -24,8 +24,8 @@ from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
     ProfileToolData,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.xspace.writing.encode import sized_field
 
@@ -42,7 +42,7 @@ PROFILE = b"\x0a\x07\x12\x05/host"
 
 
 def whole(_: bytes, __: Any) -> bytes:
-    return encode(ProfileResponse(xspace=PROFILE))
+    return encode_message(ProfileResponse(xspace=PROFILE))
 
 
 def test_our_own_server_is_recorded(ours: server.Server, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_all_hosts_are_asked_for_one_session_and_one_start(
     asked: list[ProfileRequest] = []
 
     def note(data: bytes, context: Any) -> bytes:
-        asked.append(decode(ProfileRequest, data))
+        asked.append(decode_message(ProfileRequest, data))
         return whole(data, context)
 
     before = time.time_ns()
@@ -129,7 +129,7 @@ def test_a_busy_host_and_an_empty_one_are_asked_again(
         if len(turns) == 1:
             context.abort(grpc.StatusCode.INTERNAL, "Another profiling session active.")
         if len(turns) == 2:
-            return encode(ProfileResponse(empty_trace=True))
+            return encode_message(ProfileResponse(empty_trace=True))
         return whole(data, context)
 
     (host,) = client.trace(answering(third_time), tmp_path, 10).all
@@ -139,11 +139,15 @@ def test_a_busy_host_and_an_empty_one_are_asked_again(
 @pytest.mark.parametrize(
     ("answer", "state", "text"),
     [
-        (lambda _, __: encode(ProfileResponse(empty_trace=True)), "empty", "nothing"),
-        (lambda _, __: b"", "empty", "nothing"),
-        (lambda _, __: b"\xff\xff", "error", "no ProfileResponse"),
         (
-            lambda _, __: encode(ProfileResponse(xspace=b"\x0a\xffx")),
+            lambda _, __: encode_message(ProfileResponse(empty_trace=True)),
+            "empty",
+            "nothing",
+        ),
+        (lambda _, __: b"", "empty", "nothing"),
+        (lambda _, __: b"\xff\xff", "error", "not a ProfileResponse"),
+        (
+            lambda _, __: encode_message(ProfileResponse(xspace=b"\x0a\xffx")),
             "error",
             "cannot be read",
         ),
@@ -231,7 +235,7 @@ def test_a_file_among_other_results_is_the_profile(
     def older(_: bytes, __: Any) -> bytes:
         tools = ("overview_page.json", b"{}"), ("xplane.pb", PROFILE)
         data = tuple(ProfileToolData(name=name, data=it) for name, it in tools)
-        return encode(ProfileResponse(tool_data=data))
+        return encode_message(ProfileResponse(tool_data=data))
 
     (host,) = client.trace(answering(older), tmp_path, 10).all
     assert (host.state, host.bytes) == ("ok", len(PROFILE))
@@ -243,7 +247,7 @@ def test_a_profile_beyond_grpcs_own_limit_comes_whole(
     large = PROFILE + b"\x12\x80\x80\x80\x08" + bytes(16 * 2**20)
 
     def much(_: bytes, __: Any) -> bytes:
-        return encode(ProfileResponse(xspace=large))
+        return encode_message(ProfileResponse(xspace=large))
 
     host = answering(much)
     (outcome,) = client.trace(host, tmp_path, 10).all
@@ -484,7 +488,7 @@ def test_where_nobody_was_recorded_each_host_is_said_once(tmp_path: Path) -> Non
         ((NOBODY, "--steps", 0), "--steps"),
         ((NOBODY, "--host-tracer-level", 9), "--host-tracer-level"),
         ((), "no address was given"),
-        (("vm",), "is no address"),
+        (("vm",), "is not an address"),
         (("--attach", 2**22 + 1), "there is no process"),
     ],
 )

@@ -17,8 +17,8 @@ from stepscope.remote.messages import (
     MonitorResponse,
     ProfileRequest,
     ProfileResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.transport import SERVICE
 from stepscope.unavailable import Unavailable
@@ -45,16 +45,16 @@ class Skewed:
 
     def monitor(self, _request: bytes, _context: Any) -> bytes:
         told = str(time.time_ns() + self.ahead_ns) if self.tells else "no clock"
-        return encode(MonitorResponse(data=told))
+        return encode_message(MonitorResponse(data=told))
 
     def profile(self, request: bytes, _context: Any) -> bytes:
-        opts = decode(ProfileRequest, request).opts
+        opts = decode_message(ProfileRequest, request).opts
         self.began_ns.append(opts.start_timestamp_ns)
         begun = BEGAN_NS + self.ahead_ns
         space = XSpaceBuilder("host", start_ns=begun, stop_ns=begun + S_NS)
         line = space.plane("/host:CPU").line(1, name="main")
         line.event("train", offset_ps=0, dur_ps=5_000, stats={"step_num": 0, "_r": 1})
-        return encode(ProfileResponse(xspace=space.to_bytes()))
+        return encode_message(ProfileResponse(xspace=space.to_bytes()))
 
 
 @pytest.fixture

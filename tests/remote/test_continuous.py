@@ -20,8 +20,8 @@ from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
     StopContinuousProfilingRequest,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Endless:
         self.ends = 0
         self.drops = 0
 
-    def end(self) -> bytes:
+    def end_recording(self) -> bytes:
         self.ends += 1
         return str(self.number).encode()
 
-    def drop(self) -> None:
+    def drop_recording(self) -> None:
         self.drops += 1
 
     def is_full(self, max_growth_bytes: int) -> bool:
@@ -84,13 +84,13 @@ class Program:
 
     def goes_on(self, seconds: float) -> None:
         self.now_s += seconds
-        self.continuous.check()
+        self.continuous.check_lease()
 
 
 @pytest.fixture
 def program() -> Program:
     made = Program()
-    made.continuous.start(ProfilerOptions(), OWNER)
+    made.continuous.start_recording(ProfilerOptions(), OWNER)
     return made
 
 
@@ -100,7 +100,7 @@ def test_a_client_that_vanishes_ends_its_recording(program: Program) -> None:
     assert program.continuous.records
     program.goes_on(1)
     until(lambda: program.begun[0].drops == 1)
-    assert program.continuous.snapshot(OWNER) is None
+    assert program.continuous.take_snapshot(OWNER) is None
     said = "its client did not come back within 60 s"
     assert program.continuous.why_ended.endswith(said)
 
@@ -108,12 +108,12 @@ def test_a_client_that_vanishes_ends_its_recording(program: Program) -> None:
 def test_each_call_of_the_owner_renews_its_lease(program: Program) -> None:
     for _ in range(3):
         program.goes_on(LEASE_S - 1)
-        program.continuous.renew(OWNER.peer)
+        program.continuous.renew_lease(OWNER.peer)
     program.goes_on(LEASE_S - 1)
     # A snapshot over another connection: from then on that one is the owner's.
-    assert program.continuous.snapshot(AGAIN) == b"0"
+    assert program.continuous.take_snapshot(AGAIN) == b"0"
     program.goes_on(LEASE_S - 1)
-    program.continuous.renew(OWNER.peer)
+    program.continuous.renew_lease(OWNER.peer)
     program.goes_on(1)
     assert not program.continuous.records
     assert program.begun[0].drops == 0
@@ -121,14 +121,14 @@ def test_each_call_of_the_owner_renews_its_lease(program: Program) -> None:
 
 
 def test_another_machine_neither_takes_nor_ends_a_recording(program: Program) -> None:
-    for call in (program.continuous.snapshot, program.continuous.stop):
+    for call in (program.continuous.take_snapshot, program.continuous.stop_recording):
         with pytest.raises(HeldByAnother, match=r"a client at ipv4:127\.0\.0\.1 "):
             call(STRANGER)
     with pytest.raises(HeldByAnother, match="its lease ends in 60 s unless"):
-        program.continuous.start(ProfilerOptions(), STRANGER)
-    program.continuous.renew(STRANGER.peer)
-    assert program.continuous.snapshot(AGAIN) == b"0"
-    program.continuous.stop(AGAIN)
+        program.continuous.start_recording(ProfilerOptions(), STRANGER)
+    program.continuous.renew_lease(STRANGER.peer)
+    assert program.continuous.take_snapshot(AGAIN) == b"0"
+    program.continuous.stop_recording(AGAIN)
     assert [one.drops for one in program.begun] == [0, 1]
 
 
@@ -138,40 +138,40 @@ def test_what_is_full_ends_and_is_kept_for_its_client(program: Program) -> None:
     program.goes_on(1)
     assert program.begun[0].ends == 1
     assert program.continuous.records
-    assert program.continuous.snapshot(OWNER) == b"0"
-    assert program.continuous.snapshot(OWNER) == b"1"
+    assert program.continuous.take_snapshot(OWNER) == b"0"
+    assert program.continuous.take_snapshot(OWNER) == b"1"
     program.begun[2].full = True
     program.goes_on(LEASE_S)
-    assert program.continuous.snapshot(OWNER) is None
+    assert program.continuous.take_snapshot(OWNER) is None
 
 
 def begin(options: ProfilerOptions) -> captures._Recording:
-    return captures._Recording.begin(options, lambda: None)
+    return captures._Recording.begin_recording(options, lambda: None)
 
 
 def test_the_lease_of_a_real_recording_ends() -> None:
     continuous = Continuous(begin, lease_s=0.2)
-    continuous.start(ProfilerOptions(), OWNER)
+    continuous.start_recording(ProfilerOptions(), OWNER)
     assert current() is not None
     until(lambda: current() is None)
-    assert continuous.snapshot(OWNER) is None
+    assert continuous.take_snapshot(OWNER) is None
 
 
 def test_a_recording_ends_when_the_process_has_grown() -> None:
     continuous = Continuous(begin, max_growth_bytes=32 * MB)
-    continuous.start(ProfilerOptions(), OWNER)
+    continuous.start_recording(ProfilerOptions(), OWNER)
     with ss.Trace("piece"):
         pass
     grown = bytearray(b"1" * 80 * MB)
     until(lambda: current() is None)
-    content = continuous.snapshot(OWNER)
+    content = continuous.take_snapshot(OWNER)
     assert content is not None
     assert b"piece" in content
     assert b"may grow by 33,554,432 bytes while a client records it" in content
     del grown
     # It goes on: with what the process has grown to, as its beginning.
     assert current() is not None
-    continuous.stop(OWNER)
+    continuous.stop_recording(OWNER)
     assert current() is None
 
 
@@ -181,14 +181,16 @@ def test_a_profile_ends_too_when_the_process_has_grown(
     monkeypatch.setattr(ours.captures, "_max_growth_bytes", -(2**40))
     began = time.monotonic()
     asked = ProfileRequest(duration_ms=600_000, emit_xspace=True, session_id="s")
-    answer = decode(ProfileResponse, calls("Profile", encode(asked), limit_s=100))
+    answer = decode_message(
+        ProfileResponse, calls("Profile", encode_message(asked), limit_s=100)
+    )
     assert time.monotonic() - began < 100
     assert b"the recording ended early: the process had grown by" in answer.xspace
 
 
 def refused(call: Callable[..., bytes], method: str, message: Any = None) -> Any:
     with pytest.raises(grpc.RpcError) as error:
-        call(method, b"" if message is None else encode(message))
+        call(method, b"" if message is None else encode_message(message))
     return error.value
 
 
@@ -196,15 +198,15 @@ def test_who_began_a_recording_by_a_session_id_has_to_name_it(
     calls: Callable[..., bytes],
 ) -> None:
     asked = ProfileRequest(opts=ProfileOptions(session_id="mine"))
-    calls("StartContinuousProfiling", encode(asked))
+    calls("StartContinuousProfiling", encode_message(asked))
     denied = grpc.StatusCode.PERMISSION_DENIED
     assert refused(calls, "GetSnapshot").code() == denied
     other = GetSnapshotRequest(snapshot_session_id="other")
     assert refused(calls, "GetSnapshot", other).code() == denied
     assert refused(calls, "StopContinuousProfiling").code() == denied
-    mine = encode(GetSnapshotRequest(snapshot_session_id="mine"))
-    assert decode(ProfileResponse, calls("GetSnapshot", mine)).xspace
-    stop = encode(StopContinuousProfilingRequest(session_id="mine"))
+    mine = encode_message(GetSnapshotRequest(snapshot_session_id="mine"))
+    assert decode_message(ProfileResponse, calls("GetSnapshot", mine)).xspace
+    stop = encode_message(StopContinuousProfilingRequest(session_id="mine"))
     calls("StopContinuousProfiling", stop)
     assert current() is None
 
@@ -232,7 +234,7 @@ def test_profiles_and_snapshots_share_a_limit_of_files(
         with ss.StepTrace(0):
             pass
         for _ in range(2):
-            assert decode(ProfileResponse, calls("GetSnapshot", b"")).xspace
+            assert decode_message(ProfileResponse, calls("GetSnapshot", b"")).xspace
         error = refused(calls, "GetSnapshot")
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "as many files as they may" in error.details()
@@ -254,6 +256,6 @@ def test_a_profile_beyond_that_limit_comes_over_the_wire(
         repository_root=str(tmp_path / "plugins" / "profile"),
         session_id="one",
     )
-    answer = decode(ProfileResponse, calls("Profile", encode(asked)))
+    answer = decode_message(ProfileResponse, calls("Profile", encode_message(asked)))
     assert [one.name for one in answer.tool_data] == ["xplane.pb"]
     assert list(tmp_path.rglob("*.xplane.pb")) == []

@@ -19,7 +19,7 @@ from stepscope.cli.main import main
 from stepscope.errors import BadInput, BadUsage
 from stepscope.remote import client
 from stepscope.remote.destinations import NotStored, run_destination
-from stepscope.remote.messages import ProfileResponse, encode
+from stepscope.remote.messages import ProfileResponse, encode_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def _stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def whole(_: bytes, __: Any) -> bytes:
-    return encode(ProfileResponse(xspace=PROFILE))
+    return encode_message(ProfileResponse(xspace=PROFILE))
 
 
 def kept(tmp_path: Path) -> list[Path]:
@@ -189,7 +189,7 @@ def test_what_a_disk_takes_in_part_is_kept_whole(
     )
     destination = run_destination(tmp_path / "logs", "run")
     with pytest.raises(NotStored, match="No space left on device"):
-        destination.store("a.xplane.pb", iter(pieces), tail=b"tail")
+        destination.store_file("a.xplane.pb", iter(pieces), tail=b"tail")
     monkeypatch.undo()
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert file.name == "a.xplane.pb"
@@ -205,7 +205,7 @@ def test_nothing_stands_of_what_ends_in_the_middle(
         raise error
 
     with pytest.raises(error):
-        run_destination(tmp_path / "logs", "run").store("a.xplane.pb", pieces())
+        run_destination(tmp_path / "logs", "run").store_file("a.xplane.pb", pieces())
     # Nor a run without a host.
     assert not list((tmp_path / "logs").rglob("run"))
 
@@ -221,7 +221,7 @@ def test_what_is_uploaded_is_received_where_no_other_user_reads_it(
         modes.append(part.parent.stat().st_mode & 0o077)
         yield PROFILE[4:]
 
-    run_destination("memory://logs", "run").store("a.xplane.pb", pieces())
+    run_destination("memory://logs", "run").store_file("a.xplane.pb", pieces())
     assert modes == [0]
     assert list((tmp_path / "temporary").iterdir()) == []
     assert memory.MemoryFileSystem().cat_file(
@@ -234,7 +234,7 @@ def test_a_file_that_can_be_kept_nowhere_is_said_to_be_lost(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(NotStored, match="nor can it be kept on this machine"):
-        run_destination("strict://full", "run").store("a.xplane.pb", [PROFILE])
+        run_destination("strict://full", "run").store_file("a.xplane.pb", [PROFILE])
 
 
 @pytest.mark.parametrize(

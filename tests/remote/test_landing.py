@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope as ss
-from stepscope.remote.destinations import Allowance, NotStored, landing
+from stepscope.remote.destinations import Allowance, NotStored, client_destination
 from stepscope.remote.messages import (
     ProfileOptions,
     ProfileRequest,
     ProfileResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 
 if TYPE_CHECKING:
@@ -68,8 +68,10 @@ def test_a_file_is_written_where_the_client_asked(
     writing: Callable[..., bytes], logdir: Path
 ) -> None:
     root = logdir / "plugins" / "profile"
-    asked = encode(asking(str(root), "one"))
-    assert decode(ProfileResponse, writing("Profile", asked)) == ProfileResponse()
+    asked = encode_message(asking(str(root), "one"))
+    assert (
+        decode_message(ProfileResponse, writing("Profile", asked)) == ProfileResponse()
+    )
     (file,) = (root / "one").iterdir()
     assert file.name == "vm_1.xplane.pb"
     assert ss.open(file).hosts == ("vm_1",)
@@ -86,9 +88,9 @@ def test_the_name_of_a_file_is_none_of_another_folder(
         session_id="one",
         opts=ProfileOptions(override_hostname=host),
     )
-    assert decode(ProfileResponse, writing("Profile", encode(asked))) == (
-        ProfileResponse()
-    )
+    assert decode_message(
+        ProfileResponse, writing("Profile", encode_message(asked))
+    ) == (ProfileResponse())
     (file,) = logdir.parent.rglob("*.xplane.pb")
     assert file.parent == root / "one"
 
@@ -100,7 +102,7 @@ def test_nothing_lands_elsewhere(
     for root, session in ELSEWHERE:
         place = root.replace("LOGS", str(logdir)).replace("OUT", str(out))
         name = session.replace("OUT", str(out))
-        assert landing(logdir, place, name, PLENTY) is None, (root, session)
+        assert client_destination(logdir, place, name, PLENTY) is None, (root, session)
     # Two of them over the wire, and two that lead nowhere.
     for root, session in (
         (logdir / "link", "s"),
@@ -108,8 +110,8 @@ def test_nothing_lands_elsewhere(
         (logdir / "loop", "s"),
         (logdir / ("long" * 2000), "s"),
     ):
-        asked = encode(asking(str(root), session))
-        answer = decode(ProfileResponse, writing("Profile", asked))
+        asked = encode_message(asking(str(root), session))
+        answer = decode_message(ProfileResponse, writing("Profile", asked))
         assert [one.name for one in answer.tool_data] == ["xplane.pb"]
         assert answer.tool_data[0].data
     assert list(out.iterdir()) == []
@@ -122,7 +124,9 @@ def test_without_a_log_directory_nothing_is_written(
     """A log directory that exists is no permission to write into it."""
     root = tmp_path / "plugins" / "profile"
     root.mkdir(parents=True)
-    answer = decode(ProfileResponse, calls("Profile", encode(asking(str(root), "s"))))
+    answer = decode_message(
+        ProfileResponse, calls("Profile", encode_message(asking(str(root), "s")))
+    )
     assert [one.name for one in answer.tool_data] == ["xplane.pb"]
     assert list(root.iterdir()) == []
 
@@ -132,11 +136,11 @@ def test_a_folder_that_was_replaced_by_a_link_gets_nothing(
 ) -> None:
     """What is decided before a recording holds when it is written."""
     root = logdir / "plugins" / "profile"
-    place = landing(logdir, str(root), "s", PLENTY)
+    place = client_destination(logdir, str(root), "s", PLENTY)
     assert place is not None
     (root / "s").symlink_to(out)
     with pytest.raises(Exception, match="leads elsewhere now"):
-        place.store("vm.xplane.pb", [b"content"])
+        place.store_file("vm.xplane.pb", [b"content"])
     assert list(out.iterdir()) == []
 
 
@@ -146,10 +150,12 @@ def test_all_methods_share_what_clients_may_have_written(
 ) -> None:
     root = str(logdir / "plugins" / "profile")
     allowance = Allowance(files, size)
-    first, second = (landing(logdir, root, it, allowance) for it in ("a", "b"))
+    first, second = (
+        client_destination(logdir, root, it, allowance) for it in ("a", "b")
+    )
     assert first is not None
     assert second is not None
-    first.store("vm.xplane.pb", [b"8 bytes."])
+    first.store_file("vm.xplane.pb", [b"8 bytes."])
     with pytest.raises(NotStored, match=r"as much as they may.*it is not kept"):
-        second.store("vm.xplane.pb", [b"8 bytes."])
+        second.store_file("vm.xplane.pb", [b"8 bytes."])
     assert [it.parent.name for it in logdir.rglob("*.pb")] == ["a"]

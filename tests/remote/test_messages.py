@@ -15,8 +15,8 @@ from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
     ProfileToolData,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.xspace.wire import MalformedMessage
 
@@ -96,7 +96,7 @@ def test_google_reads_what_we_write() -> None:
         host_name="vm:6009",
         emit_xspace=True,
     )
-    read = google("ProfileRequest").FromString(encode(ours))
+    read = google("ProfileRequest").FromString(encode_message(ours))
     assert (read.duration_ms, list(read.tools)) == (
         2000,
         ["xplane.pb", "overview_page"],
@@ -117,7 +117,7 @@ def test_we_read_what_google_writes_and_skip_what_we_do_not_know() -> None:
     theirs.request.duration_ms = 7
     theirs.request.opts.enable_multipass = True
     theirs.request.opts.python_tracer_level = 1
-    read = decode(NewProfileSessionRequest, theirs.SerializeToString())
+    read = decode_message(NewProfileSessionRequest, theirs.SerializeToString())
     assert (read.hosts, read.repository_root, read.session_id) == (
         ("a:1", "b:2"),
         "/logs",
@@ -132,18 +132,18 @@ def test_a_profile_stays_the_bytes_that_it_is() -> None:
     ours = ProfileResponse(
         xspace=data, tool_data=(ProfileToolData(name="n", data=data),) * 2
     )
-    read = google("ProfileResponse").FromString(encode(ours))
+    read = google("ProfileResponse").FromString(encode_message(ours))
     assert (read.xspace, [one.data for one in read.tool_data]) == (data, [data, data])
-    assert decode(ProfileResponse, read.SerializeToString()) == ours
+    assert decode_message(ProfileResponse, read.SerializeToString()) == ours
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
     try:
-        read = decode(ProfileRequest, data)
+        read = decode_message(ProfileRequest, data)
     except MalformedMessage:
         return
-    assert decode(ProfileRequest, encode(read)) == read
+    assert decode_message(ProfileRequest, encode_message(read)) == read
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
 )
 def test_broken_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
-        decode(ProfileRequest, data)
+        decode_message(ProfileRequest, data)

@@ -21,8 +21,8 @@ from stepscope.remote.messages import (
     MonitorResponse,
     ProfileResponse,
     ProfileToolData,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.transport import SERVICE
 from stepscope.xspace.wire import MalformedMessage
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Hosts = Callable[[dict[str, Answer]], str]
 
 #: The smallest profile: one plane with a name.
-PROFILE = encode(ProfileResponse(xspace=b"\x0a\x07\x12\x05/host"))
+PROFILE = encode_message(ProfileResponse(xspace=b"\x0a\x07\x12\x05/host"))
 
 
 def always(answer: bytes) -> Answer:
@@ -43,7 +43,7 @@ def always(answer: bytes) -> Answer:
 
 
 def told(text: str) -> Answer:
-    return always(encode(MonitorResponse(data=text)))
+    return always(encode_message(MonitorResponse(data=text)))
 
 
 def raises(_data: bytes, _context: Any) -> bytes:
@@ -73,13 +73,17 @@ RECORDINGS: dict[str, Answer] = {
     "a number for the profile": always(b"\x40\x05"),
     "a number for a file": always(b"\x30\x05"),
     "a number for a file's name": always(b"\x32\x02\x08\x05"),
-    "a profile that is none": always(encode(ProfileResponse(xspace=b"\x0a\xffx"))),
+    "a profile that is none": always(
+        encode_message(ProfileResponse(xspace=b"\x0a\xffx"))
+    ),
     "files without end": always(b"\x32\x00" * (MAX_FIELDS + 1)),
     "planes without end": always(
-        encode(ProfileResponse(xspace=b"\x0a\x00" * (10**6 + 1)))
+        encode_message(ProfileResponse(xspace=b"\x0a\x00" * (10**6 + 1)))
     ),
     "no profile among the files": always(
-        encode(ProfileResponse(tool_data=(ProfileToolData(name="a", data=b"b"),)))
+        encode_message(
+            ProfileResponse(tool_data=(ProfileToolData(name="a", data=b"b"),))
+        )
     ),
     "raises": raises,
     "aborts": aborts,
@@ -148,15 +152,15 @@ def test_a_recording_of_nonsense_is_that_hosts_own_outcome(
 def test_a_defect_of_ours_at_one_host_is_that_hosts_own_outcome(
     hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checked = calling._check
+    checked = calling._check_profile
 
     def check(content: bytes) -> None:
         if bytes(content).endswith(b"bad"):
             raise ZeroDivisionError("of the test")
         checked(content)
 
-    monkeypatch.setattr(calling, "_check", check)
-    bad = hosts({"Profile": always(encode(ProfileResponse(xspace=b"bad")))})
+    monkeypatch.setattr(calling, "_check_profile", check)
+    bad = hosts({"Profile": always(encode_message(ProfileResponse(xspace=b"bad")))})
     good = hosts({"Profile": always(PROFILE)})
     outcome = client.trace([bad, good], tmp_path, 20, allow_partial=True)
     assert [one.state for one in outcome.all] == ["error", "ok"]
@@ -193,7 +197,7 @@ def test_clocks_that_are_far_off_are_read_back(hosts: Hosts, tmp_path: Path) -> 
 def test_a_request_with_fields_without_end_is_refused() -> None:
     """The time that half a million of them took grew with their square."""
     with pytest.raises(MalformedMessage):
-        decode(ProfileResponse, b"\x32\x00" * (MAX_FIELDS + 1))
+        decode_message(ProfileResponse, b"\x32\x00" * (MAX_FIELDS + 1))
 
 
 #: Clears the screen, sets the title, rings, reverses the text, ends the line.
@@ -227,7 +231,7 @@ def test_letters_of_every_script_stay_as_they_are() -> None:
 def test_a_recording_larger_than_is_taken_is_that_hosts_own_outcome(
     hosts: Hosts, tmp_path: Path
 ) -> None:
-    large = encode(ProfileResponse(xspace=b"\x12\x80\x80\x40" + bytes(2**20)))
+    large = encode_message(ProfileResponse(xspace=b"\x12\x80\x80\x40" + bytes(2**20)))
     addresses = [hosts({"Profile": always(it)}) for it in (large, PROFILE)]
     words = ["--max-bytes", "1000000", "--ms", "20", "--logdir", str(tmp_path)]
     done = CliRunner().invoke(main, ["capture", *addresses, *words, "--format", "json"])
@@ -244,17 +248,19 @@ def test_a_recording_that_came_is_stored_without_another_copy_of_it(
 ) -> None:
     """It was copied out of its message, and once more to add the clock."""
     size = 2**26
-    answer = encode(ProfileResponse(xspace=b"\x12\x80\x80\x80\x20" + bytes(size)))
+    answer = encode_message(
+        ProfileResponse(xspace=b"\x12\x80\x80\x80\x20" + bytes(size))
+    )
     peaks: list[int] = []
 
     def call(self: Any, method: str, request: Any, limit_s: float) -> bytes:
         del self, request, limit_s
         if method == "Monitor":
-            return encode(MonitorResponse(data=str(time.time_ns())))
+            return encode_message(MonitorResponse(data=str(time.time_ns())))
         tracemalloc.start()
         return answer
 
-    monkeypatch.setattr(calling.Caller, "_call", call)
+    monkeypatch.setattr(calling.Caller, "_call_method", call)
     try:
         outcome = client.trace(hosts({}), tmp_path, 20)
         peaks.append(tracemalloc.get_traced_memory()[1])

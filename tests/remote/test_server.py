@@ -31,10 +31,10 @@ from stepscope.remote.messages import (
     ProfileRequest,
     ProfileResponse,
     TerminateRequest,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
-from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer
+from stepscope.remote.transport import METADATA_KEY, SERVICE, bearer_value
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -57,7 +57,11 @@ def begun(call: Callable[..., bytes], request: ProfileRequest) -> list[Any]:
 
     def ask() -> None:
         try:
-            came.append(decode(ProfileResponse, call("Profile", encode(request))))
+            came.append(
+                decode_message(
+                    ProfileResponse, call("Profile", encode_message(request))
+                )
+            )
         except grpc.RpcError as error:
             came.append(error)
 
@@ -73,7 +77,7 @@ def refused(call: Callable[..., bytes], method: str, data: bytes) -> Any:
 
 
 def test_a_profile_comes_over_the_wire(calls: Callable[..., bytes]) -> None:
-    answer = decode(ProfileResponse, calls("Profile", encode(SHORT)))
+    answer = decode_message(ProfileResponse, calls("Profile", encode_message(SHORT)))
     assert b"/host:CPU" in answer.xspace or b"Task Environment" in answer.xspace
     assert not answer.empty_trace
     assert current() is None
@@ -143,7 +147,9 @@ def test_a_number_of_steps_that_cannot_be_is_refused(
 
 
 def test_no_time_is_an_empty_trace(calls: Callable[..., bytes]) -> None:
-    answer = decode(ProfileResponse, calls("Profile", encode(ProfileRequest())))
+    answer = decode_message(
+        ProfileResponse, calls("Profile", encode_message(ProfileRequest()))
+    )
     assert answer == ProfileResponse(empty_trace=True)
 
 
@@ -151,16 +157,16 @@ def test_who_records_already_is_named(
     calls: Callable[..., bytes], tmp_path: Path
 ) -> None:
     with ss.Profile(tmp_path):
-        error = refused(calls, "Profile", encode(SHORT))
+        error = refused(calls, "Profile", encode_message(SHORT))
     assert error.code() == grpc.StatusCode.ALREADY_EXISTS
     assert "test_server.py" in error.details()
 
 
 def test_a_recording_is_ended_by_its_name(calls: Callable[..., bytes]) -> None:
     came = begun(calls, ProfileRequest(duration_ms=600_000, session_id="long"))
-    calls("Terminate", encode(TerminateRequest(session_id="another")))
+    calls("Terminate", encode_message(TerminateRequest(session_id="another")))
     assert not came
-    calls("Terminate", encode(TerminateRequest(session_id="long")))
+    calls("Terminate", encode_message(TerminateRequest(session_id="long")))
     until(lambda: came)
     assert came[0].tool_data
 
@@ -199,7 +205,7 @@ def test_a_client_hears_that_a_signal_interrupted_the_start(
 
     def ask() -> bytes:
         asks.wait()
-        return calls("Profile", encode(SHORT))
+        return calls("Profile", encode_message(SHORT))
 
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGALRM)
@@ -238,15 +244,24 @@ def test_who_records_later_locks_nobody_out(
     )
     with grpc.insecure_channel(ours.address) as channel:
         call = channel.unary_unary(f"/{SERVICE}/Profile")
-        metadata = ((METADATA_KEY, bearer(str(ours.token))),)
-        pending = [call.future(encode(later), metadata=metadata) for _ in range(20)]
+        metadata = ((METADATA_KEY, bearer_value(str(ours.token))),)
+        pending = [
+            call.future(encode_message(later), metadata=metadata) for _ in range(20)
+        ]
         until(lambda: sum(one.done() for one in pending) == 16)
         refusals = {one.code() for one in pending if one.done()}
         assert refusals == {grpc.StatusCode.RESOURCE_EXHAUSTED}
-        asked = encode(MonitorRequest())
-        assert "not recording" in decode(MonitorResponse, calls("Monitor", asked)).data
-        assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
-        calls("Terminate", encode(TerminateRequest(session_id=SHORT.session_id)))
+        asked = encode_message(MonitorRequest())
+        assert (
+            "not recording"
+            in decode_message(MonitorResponse, calls("Monitor", asked)).data
+        )
+        assert decode_message(
+            ProfileResponse, calls("Profile", encode_message(SHORT))
+        ).xspace
+        calls(
+            "Terminate", encode_message(TerminateRequest(session_id=SHORT.session_id))
+        )
         # Those that wait are ended too, and record nothing.
         until(lambda: all(one.done() for one in pending))
     assert current() is None
@@ -257,18 +272,20 @@ def test_a_client_that_goes_frees_the_program(calls: Callable[..., bytes]) -> No
     error = refused(
         lambda method, data: calls(method, data, limit_s=0.5),
         "Profile",
-        encode(ProfileRequest(duration_ms=600_000, session_id="gone")),
+        encode_message(ProfileRequest(duration_ms=600_000, session_id="gone")),
     )
     assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     until(lambda: current() is None)
-    assert decode(ProfileResponse, calls("Profile", encode(SHORT))).xspace
+    assert decode_message(
+        ProfileResponse, calls("Profile", encode_message(SHORT))
+    ).xspace
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_no_level_of_a_client_starts_tensorflows_server(version: int) -> None:
     """The framework tests show it of TensorFlow; this is what it rests upon."""
     opts = ProfileOptions(version=version, host_tracer_level=3, python_tracer_level=1)
-    _, options = captures.checked(ProfileRequest(duration_ms=5, opts=opts))
+    _, options = captures.check_request(ProfileRequest(duration_ms=5, opts=opts))
     assert "is not started for a client" in (_why_no_server(options) or "")
 
 
@@ -276,10 +293,10 @@ def test_no_level_of_a_client_starts_tensorflows_server(version: int) -> None:
     ("method", "data"),
     [
         ("Profile", b"\x0a\xff"),
-        ("Profile", encode(ProfileRequest(duration_ms=2**63))),
+        ("Profile", encode_message(ProfileRequest(duration_ms=2**63))),
         (
             "Profile",
-            encode(
+            encode_message(
                 ProfileRequest(
                     duration_ms=5, opts=ProfileOptions(version=1, host_tracer_level=9)
                 )
@@ -287,7 +304,7 @@ def test_no_level_of_a_client_starts_tensorflows_server(version: int) -> None:
         ),
         (
             "Profile",
-            encode(
+            encode_message(
                 ProfileRequest(
                     duration_ms=5, opts=ProfileOptions(start_timestamp_ns=2**63)
                 )
@@ -316,9 +333,9 @@ def test_a_hundred_clients_get_an_answer_each(ours: server.Server) -> None:
     """One records at a time; the others hear why not, and nothing is left over."""
     with grpc.insecure_channel(ours.address) as channel:
         call = channel.unary_unary(f"/{SERVICE}/Profile")
-        metadata = ((METADATA_KEY, bearer(str(ours.token))),)
+        metadata = ((METADATA_KEY, bearer_value(str(ours.token))),)
         pending = [
-            call.future(encode(SHORT), timeout=60, metadata=metadata)
+            call.future(encode_message(SHORT), timeout=60, metadata=metadata)
             for _ in range(100)
         ]
         codes = {one.code() for one in pending}
@@ -335,8 +352,8 @@ def test_the_server_tells_its_clock_and_its_process(
     calls: Callable[..., bytes],
 ) -> None:
     before = time.time_ns()
-    asked = encode(MonitorRequest(timestamp=True))
-    text = decode(MonitorResponse, calls("Monitor", asked)).data
+    asked = encode_message(MonitorRequest(timestamp=True))
+    text = decode_message(MonitorResponse, calls("Monitor", asked)).data
     clock, told, *_ = text.split("\n")
     assert before <= int(clock) <= time.time_ns()
     assert f"process {os.getpid()}" in told
@@ -350,10 +367,10 @@ def test_the_server_tells_of_steps_where_a_flight_recorder_hears_them(
         for number in range(9):
             with ss.StepTrace(number):
                 time.sleep(0.002)
-        asked = encode(MonitorRequest())
+        asked = encode_message(MonitorRequest())
 
         def told() -> str:
-            return decode(MonitorResponse, calls("Monitor", asked)).data
+            return decode_message(MonitorResponse, calls("Monitor", asked)).data
 
         until(lambda: "loop train: 9 steps, median " in told())
         assert " a second\n" in told()
@@ -367,8 +384,8 @@ def test_a_snapshot_is_what_the_flight_recorder_keeps(
         for number in range(5):
             with ss.StepTrace(number):
                 time.sleep(0.001)
-        asked = encode(GetSnapshotRequest())
-        content = decode(ProfileResponse, calls("GetSnapshot", asked)).xspace
+        asked = encode_message(GetSnapshotRequest())
+        content = decode_message(ProfileResponse, calls("GetSnapshot", asked)).xspace
         (written,) = recorder.written
     assert written.why == "asked for"
     file = tmp_path / "host.xplane.pb"
@@ -379,15 +396,15 @@ def test_a_snapshot_is_what_the_flight_recorder_keeps(
 
 
 def test_snapshots_follow_each_other(calls: Callable[..., bytes]) -> None:
-    asked = encode(GetSnapshotRequest())
+    asked = encode_message(GetSnapshotRequest())
     assert refused(calls, "GetSnapshot", asked).code() == grpc.StatusCode.NOT_FOUND
-    calls("StartContinuousProfiling", encode(ProfileRequest()))
-    again = refused(calls, "StartContinuousProfiling", encode(ProfileRequest()))
+    calls("StartContinuousProfiling", encode_message(ProfileRequest()))
+    again = refused(calls, "StartContinuousProfiling", encode_message(ProfileRequest()))
     assert again.code() == grpc.StatusCode.ALREADY_EXISTS
     for number in range(2):
         with ss.Trace(f"piece {number}"):
             pass
-        answer = decode(ProfileResponse, calls("GetSnapshot", asked))
+        answer = decode_message(ProfileResponse, calls("GetSnapshot", asked))
         assert f"piece {number}".encode() in answer.xspace
         assert f"piece {1 - number}".encode() not in answer.xspace
     calls("StopContinuousProfiling", b"")
@@ -406,7 +423,7 @@ def test_a_snapshot_after_which_nothing_can_record_is_handed_over(
         raise captures.RefusedCapture(captures.Refusal.UNAVAILABLE, "busy")
 
     monkeypatch.setattr(ours.captures.continuous, "_begin", refusing)
-    assert b"piece" in decode(ProfileResponse, calls("GetSnapshot", b"")).xspace
+    assert b"piece" in decode_message(ProfileResponse, calls("GetSnapshot", b"")).xspace
     assert refused(calls, "GetSnapshot", b"").code() == grpc.StatusCode.NOT_FOUND
 
 
@@ -414,7 +431,7 @@ def test_a_recording_beyond_one_message_is_refused_in_words(
     ours: server.Server, calls: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ours.captures, "most_bytes", 10)
-    error = refused(calls, "Profile", encode(SHORT))
+    error = refused(calls, "Profile", encode_message(SHORT))
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "record for a shorter time" in error.details()
 
@@ -472,12 +489,12 @@ import sys, threading
 import grpc
 import stepscope as ss
 from stepscope.capture.recording.session import current
-from stepscope.remote.messages import ProfileRequest, encode
+from stepscope.remote.messages import ProfileRequest, encode_message
 started = ss.server.start(0)
 channel = grpc.insecure_channel(started.address)
 call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
 pending = call.future(
-    encode(ProfileRequest(duration_ms=600_000, session_id="s")),
+    encode_message(ProfileRequest(duration_ms=600_000, session_id="s")),
     metadata=(("authorization", f"Bearer {started.token}"),),
 )
 while current() is None:

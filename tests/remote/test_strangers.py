@@ -20,7 +20,12 @@ from tests.remote.conftest import calling
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
 from stepscope.remote import registry, server
-from stepscope.remote.messages import ProfileRequest, ProfileResponse, decode, encode
+from stepscope.remote.messages import (
+    ProfileRequest,
+    ProfileResponse,
+    decode_message,
+    encode_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +76,7 @@ with grpc.insecure_channel(address) as channel:
             ask(method, lambda: call(b"", timeout=30))
     stream = channel.unary_stream("/stepscope.Recordings/Profile")
     ask("pieces", lambda: list(stream(b"", timeout=30)))
-ask("attach", lambda: registry.reached_by(int(process)))
+ask("attach", lambda: registry.servers_of_process(int(process)))
 ask("folder", lambda: os.listdir(folder))
 ask("file", lambda: open(f"{folder}/{process}.json").read())
 ask("capture", lambda: client.trace(address, ".", 10))
@@ -179,11 +184,11 @@ def test_another_user_does_not_reach_a_unix_socket(everybodys: Path) -> None:
         told = asked_by_a_stranger(started, everybodys)
         with calling(started) as call:
             asked = ProfileRequest(duration_ms=20, emit_xspace=True)
-            answer = call("Profile", encode(asked))
+            answer = call("Profile", encode_message(asked))
     finally:
         started.stop()
     assert {told[method] for method in METHODS} == {"UNAVAILABLE"}
-    assert decode(ProfileResponse, answer).xspace
+    assert decode_message(ProfileResponse, answer).xspace
 
 
 @pytest.mark.slow(seconds=10)
@@ -201,11 +206,11 @@ def test_folders_that_another_user_made_are_not_used_and_that_is_said(
         reason = f"{squatted} is another user's (nobody)"
     else:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(everybodys / where))
-        reason = f"{everybodys / where} is no folder, but a link"
+        reason = f"{everybodys / where} is not a folder but a link"
     assert reason in registry.refused_folders()
     # The file that lies there is not believed.
     with pytest.raises(BadUsage, match="has no profiler server") as refused:
-        registry.reached_by(os.getpid())
+        registry.servers_of_process(os.getpid())
     assert reason in str(refused.value)
     with caplog.at_level(logging.WARNING, "stepscope"):
         started = server.start(0)

@@ -18,8 +18,8 @@ from stepscope.remote.messages import (
     ProfileOptions,
     ProfileRequest,
     ProfileResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.transport import ANALYSIS
 
@@ -36,7 +36,7 @@ def session(logdir: Path, *hosts: str, name: str = "s", **opts: int) -> bytes:
         session_id=name,
         opts=ProfileOptions(version=1, host_tracer_level=2, **opts),
     )
-    return encode(
+    return encode_message(
         NewProfileSessionRequest(
             request=asked,
             repository_root=str(logdir / "plugins" / "profile"),
@@ -65,7 +65,7 @@ def peer(answering: Any, heard: list[bytes]) -> str:
 
     def answer(data: bytes, _: object) -> bytes:
         heard.append(data)
-        return encode(ProfileResponse(xspace=b"\x22\x01h"))
+        return encode_message(ProfileResponse(xspace=b"\x22\x01h"))
 
     address: str = answering(answer)
     return address
@@ -86,13 +86,15 @@ def test_one_server_records_all_hosts_for_a_client(
     hosts = (leading.address, leading.address, peer)
     with calling(leading) as call:
         answer = call("NewSession", session(logdir, *hosts), service=ANALYSIS)
-    assert decode(NewProfileSessionResponse, answer) == NewProfileSessionResponse()
+    assert (
+        decode_message(NewProfileSessionResponse, answer) == NewProfileSessionResponse()
+    )
     files = (logdir / "plugins" / "profile" / "s").iterdir()
     assert sorted(file.name for file in files) == sorted(
         f"{one.replace(':', '_')}.xplane.pb" for one in (leading.address, peer)
     )
     # The peer is to write nothing: it is asked for the recording itself.
-    (asked,) = (decode(ProfileRequest, data) for data in heard)
+    (asked,) = (decode_message(ProfileRequest, data) for data in heard)
     assert (asked.emit_xspace, asked.repository_root) == (True, "")
 
 
@@ -107,7 +109,9 @@ def test_what_is_no_address_that_was_allowed_is_not_even_read(
     tmp_path = logdir.parent
     (tmp_path / "token").write_text(SECRET)
     os.mkfifo(tmp_path / "fifo")
-    monkeypatch.setattr(addresses, "workers", lambda _: pytest.fail("it asked gcloud"))
+    monkeypatch.setattr(
+        addresses, "tpu_workers", lambda _: pytest.fail("it asked gcloud")
+    )
     before = threading.active_count()
     with calling(leading) as call:
         for host in (
@@ -168,7 +172,7 @@ def test_one_such_recording_is_made_at_a_time(answering: Any, tmp_path: Path) ->
     def answer(*_: object) -> bytes:
         begun.set()
         assert ended.wait(60)
-        return encode(ProfileResponse(xspace=b"\x22\x01h"))
+        return encode_message(ProfileResponse(xspace=b"\x22\x01h"))
 
     slow = answering(answer)
     started = server.start(0, logdir=tmp_path, peers=[slow])
@@ -190,5 +194,5 @@ def test_one_such_recording_is_made_at_a_time(answering: Any, tmp_path: Path) ->
 
 
 def test_a_peer_that_is_no_address_is_refused_at_the_start() -> None:
-    with pytest.raises(BadUsage, match="no address of a profiler server"):
+    with pytest.raises(BadUsage, match="not an address of a profiler server"):
         server.start(0, peers=["vm:0"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepscope.report.envelope import Profile
 from stepscope.report.plain import plain
-from stepscope.report.to_json import envelope, render_envelope
+from stepscope.report.to_json import make_envelope, render_envelope
 from stepscope.unavailable import Missing, Unavailable
 
 
@@ -114,7 +114,7 @@ def test_the_envelope_has_the_keys_of_the_contract_in_order() -> None:
         missing=(gone,),
         inputs={"events": 3},
     )
-    answer = envelope("kernel_stats", result, profile=PROFILE, quality=())
+    answer = make_envelope("kernel_stats", result, profile=PROFILE, quality=())
     written = json.loads(render_envelope(answer))
     assert list(written) == [
         "schema",
@@ -144,7 +144,7 @@ def test_the_envelope_has_the_keys_of_the_contract_in_order() -> None:
 
 def test_an_absent_result_is_a_reason_and_null_data() -> None:
     why = Unavailable(code="NO_DEVICE_PLANE", reason="No device.", remedy="Record.")
-    answer = envelope("kernel_stats", why, profile=PROFILE, quality=())
+    answer = make_envelope("kernel_stats", why, profile=PROFILE, quality=())
     written = json.loads(render_envelope(answer))
     assert written["data"] is None
     assert written["unavailable"] == {

@@ -26,6 +26,8 @@ def test_a_report_of_a_small_profile_makes_few_queries(
         return collect(self, **options)
 
     monkeypatch.setattr(pl.LazyFrame, "_collect_eager", counted)
-    report.composed([str(repository / "tests" / "data" / "gpu" / "torch_healthy")])
+    report.compose_with_progress(
+        [str(repository / "tests" / "data" / "gpu" / "torch_healthy")]
+    )
     # None at all would mean that this counts something else than queries.
     assert 100 < asked <= 650

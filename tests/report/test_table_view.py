@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.errors import BadUsage
-from stepscope.report.tables import arranged
+from stepscope.report.tables import arrange_rows
 
 ROWS = st.lists(
     st.tuples(st.none() | st.integers(-3, 3), st.none() | st.sampled_from("aAbB.")),
@@ -34,7 +34,7 @@ def test_unknown_values_come_last_and_equal_ones_keep_their_order(
         range(len(rows)),
         key=lambda at: (rows[at][0] is None, sign * (rows[at][0] or 0), at),
     )
-    found = arranged(table(rows), sort="n", descending=descending)
+    found = arrange_rows(table(rows), sort="n", descending=descending)
     assert found["place"].to_list() == expected
 
 
@@ -47,19 +47,19 @@ def test_rows_that_hold_a_text_upper_and_lower_case_alike(
         for at, (_, name) in enumerate(rows)
         if not held or (name is not None and held.lower() in name.lower())
     ]
-    found = arranged(table(rows), holding=held)
+    found = arrange_rows(table(rows), holding=held)
     assert found["place"].to_list() == expected
 
 
 def test_nested_columns_are_sorted_by_their_flat_names() -> None:
     frame = pl.DataFrame({"ms": [{"input": 2.0}, {"input": 1.0}], "step": [1, 2]})
-    assert arranged(frame, sort="ms.input")["step"].to_list() == [2, 1]
+    assert arrange_rows(frame, sort="ms.input")["step"].to_list() == [2, 1]
 
 
 def test_a_table_without_texts_holds_none() -> None:
-    assert arranged(pl.DataFrame({"n": [1, 2]}), holding="1").height == 0
+    assert arrange_rows(pl.DataFrame({"n": [1, 2]}), holding="1").height == 0
 
 
 def test_an_unknown_column_is_named_with_those_there_are() -> None:
     with pytest.raises(BadUsage, match="'m'; known: n"):
-        arranged(pl.DataFrame({"n": [1]}), sort="m")
+        arrange_rows(pl.DataFrame({"n": [1]}), sort="m")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepscope.errors import BadUsage
 from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.tables import choose, tables
+from stepscope.report.tables import choose_table, tables
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def test_a_row_without_rows_inside_has_none_in_their_table() -> None:
 
 def test_an_unknown_table_names_those_there_are() -> None:
     with pytest.raises(BadUsage, match="rows, pie, summary"):
-        choose(tables(RESULT), "pies")
+        choose_table(tables(RESULT), "pies")
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from stepscope.analysis.trace_viewer.arguments import (
 )
 from stepscope.analysis.trace_viewer.events import SpanPiece, all_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
-from stepscope.report.envelope import describe, doubts
-from stepscope.report.to_json import envelope
+from stepscope.report.envelope import describe_profile, recording_doubts
+from stepscope.report.to_json import make_envelope
 from stepscope.report.to_trace_json import render_piece, write_trace
 from stepscope.trace.tables import INT, TYPE_STATS
 
@@ -41,8 +41,11 @@ US = 1_000_000
 def written(profile: ProfileData, *, piece_spans: int = 1000) -> bytes:
     file = io.BytesIO()
     result = analyse(profile, "trace_viewer", {})
-    answer = envelope(
-        "trace_viewer", result, profile=describe(profile), quality=doubts(profile)
+    answer = make_envelope(
+        "trace_viewer",
+        result,
+        profile=describe_profile(profile),
+        quality=recording_doubts(profile),
     )
     hosts, _ = host_traces(profile)
     write_trace(answer, hosts, all_spans(profile, piece_spans=piece_spans), file.write)

@@ -49,12 +49,12 @@ class _Nogil(nullcontext[None]):
         return function
 
 
-def _plain(function: Any) -> Any:
+def _same_function(function: Any) -> Any:
     return function
 
 
-def _with_options(*_values: object, **_options: object) -> Callable[[Any], Any]:
-    return _plain
+def _ignore_options(*_values: object, **_options: object) -> Callable[[Any], Any]:
+    return _same_function
 
 
 def ccall(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,19 +85,16 @@ def fused_type(*_kinds: _Type) -> _Type:
 
 
 nogil: Final = _Nogil()
-cfunc = inline = cclass = final = no_gc = _plain
-exceptval = boundscheck = wraparound = cdivision = initializedcheck = _with_options
-nonecheck = overflowcheck = returns = _with_options
+cfunc = inline = cclass = final = no_gc = _same_function
+exceptval = boundscheck = wraparound = cdivision = initializedcheck = _ignore_options
+returns = _ignore_options
 
-bint = double = float = void = const = p_char = _Type()  # noqa: A001 - C's names
-char = schar = _Type(8)
+bint = double = float = void = const = _Type()  # noqa: A001 - C's names
 uchar = _Type(8, signed=False)
-short = _Type(16)
-ushort = _Type(16, signed=False)
 int = _Type(32)  # noqa: A001 - C's name
 uint = _Type(32, signed=False)
 long = longlong = Py_ssize_t = _Type(64)
-ulong = ulonglong = size_t = _Type(64, signed=False)
+ulonglong = _Type(64, signed=False)
 
 #: The module itself, whose names are no types to a type checker.
 cython: Any = sys.modules[__name__]

@@ -171,7 +171,7 @@ def _parts_fit(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _first_from(
+def _first_slice_from(
     times: cython.const[cython.longlong][:, ::1],
     low: cython.longlong,
     high: cython.longlong,
@@ -216,7 +216,7 @@ def _fold_slices(
     count: cython.longlong = 0
     for lane in range(filled.shape[0]):
         last = parts[lane] + filled[lane]
-        at = _first_from(times, parts[lane], last, begin)
+        at = _first_slice_from(times, parts[lane], last, begin)
         if at > parts[lane] and times[at - 1, 1] > begin:
             # The last row before the window runs into it, and stays whole.
             behind = (places[at, 0] if at < last else edges[lane + 1]) - 1

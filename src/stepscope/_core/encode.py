@@ -115,7 +115,7 @@ def _event_size(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _fits(
+def _stats_fit(
     events: cython.longlong,
     stat_begin: cython.const[cython.longlong][::1],
     kind: cython.const[cython.uchar][::1],
@@ -181,7 +181,9 @@ def encode(
     ):
         return BAD_RANGE
     with cython.nogil:
-        if not _fits(type_id.shape[0], stat_begin, kind, value, length, texts.shape[0]):
+        if not _stats_fit(
+            type_id.shape[0], stat_begin, kind, value, length, texts.shape[0]
+        ):
             return -3
         for row in range(type_id.shape[0]):
             size = _event_size(

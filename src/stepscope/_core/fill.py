@@ -56,7 +56,7 @@ BAD_RANGE = -3
     )
 )
 @cython.exceptval(check=False)
-def _stat(
+def _read_stat(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[
     cython.ulonglong, cython.uchar, cython.ulonglong, cython.longlong, cython.bint
@@ -100,7 +100,7 @@ def _stat(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _known(
+def _value_for_id(
     direct: cython.const[cython.int][::1],
     ids: cython.const[cython.ulonglong][::1],
     values: cython.const[cython.int][::1],
@@ -118,7 +118,7 @@ def _known(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _note(
+def _note_unknown_id(
     lost: cython.longlong[:, ::1],
     place: cython.longlong,
     row: cython.longlong,
@@ -166,14 +166,16 @@ def _fill_stat(
     start, pos = read_sized(data, pos, end)
     if pos < 0:
         return -1, unknown
-    ident, kind, value, size, well = _stat(data, start, pos)
+    ident, kind, value, size, well = _read_stat(data, start, pos)
     if not well:
         return -1, unknown
-    key = _known(keys, key_ids, key_rows, ident)
+    key = _value_for_id(keys, key_ids, key_rows, ident)
     if key < 0:
-        unknown = _note(lost_key, unknown, stat, ident)
+        unknown = _note_unknown_id(lost_key, unknown, stat, ident)
     if kind == 7:
-        value = cython.cast(cython.ulonglong, _known(keys, key_ids, key_rows, value))
+        value = cython.cast(
+            cython.ulonglong, _value_for_id(keys, key_ids, key_rows, value)
+        )
     stat_small[0, stat] = cython.cast(cython.int, event)
     stat_small[1, stat] = key
     # Few values have a length, and memory that nobody writes to costs nothing.
@@ -254,9 +256,9 @@ def _fill_event(
             pos = skip_field(data, tag, pos, end)
     if pos < 0 or (aggregated and rows[chunk, 6] >= rows[chunk, 7]):
         return -1
-    event_type[event] = _known(types, type_ids, type_rows, ident)
+    event_type[event] = _value_for_id(types, type_ids, type_rows, ident)
     if event_type[event] < 0:
-        rows[chunk, 8] = _note(lost_type, rows[chunk, 8], event, ident)
+        rows[chunk, 8] = _note_unknown_id(lost_type, rows[chunk, 8], event, ident)
     if aggregated:
         counted[0, rows[chunk, 6]] = event
         counted[1, rows[chunk, 6]] = cython.cast(cython.longlong, offset)
@@ -273,7 +275,7 @@ def _fill_event(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _fill(
+def _fill_chunks(
     data: cython.const[cython.uchar][::1],
     first: cython.longlong,
     last: cython.longlong,
@@ -420,7 +422,7 @@ def fill(
     ):
         return BAD_RANGE
     with cython.nogil:
-        found: cython.longlong = _fill(
+        found: cython.longlong = _fill_chunks(
             data,
             first,
             last,

@@ -37,7 +37,7 @@ BAD_RANGE = -3
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _end(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
+def _end_time(start: cython.longlong, dur: cython.longlong) -> cython.longlong:
     last: cython.longlong = 0x7FFF_FFFF_FFFF_FFFF
     if dur <= 0:
         return start
@@ -117,7 +117,7 @@ def nest(
                 return -2
             before = starts
             lasted = lasts
-            ends = _end(starts, lasts)
+            ends = _end_time(starts, lasts)
             while top >= 0 and stack[1, top] <= starts:
                 top -= 1
             if top < 0:
@@ -153,7 +153,7 @@ def nest(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _pop(
+def _pop_ended(
     stack_end: cython.longlong[::1], top: cython.longlong, until: cython.longlong
 ) -> cython.longlong:
     while top >= 0 and stack_end[top] <= until:
@@ -165,14 +165,14 @@ def _pop(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _push(
+def _push_row(
     stack_end: cython.longlong[::1],
     stack_code: cython.longlong[::1],
     top: cython.longlong,
     ends: cython.longlong,
     what: cython.longlong,
 ) -> cython.longlong:
-    top = _pop(stack_end, top, ends) + 1
+    top = _pop_ended(stack_end, top, ends) + 1
     if top >= stack_end.shape[0]:
         # An empty stack has the top -1.
         return -2
@@ -185,7 +185,7 @@ def _push(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _queue(
+def _queue_row(
     queue_end: cython.longlong[::1],
     queue_code: cython.longlong[::1],
     tail: cython.longlong,
@@ -204,7 +204,7 @@ def _queue(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _flatten(
+def _flatten_segments(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     code: cython.const[cython.uchar][::1],
@@ -246,14 +246,14 @@ def _flatten(
             if starts < before or (starts == before and dur[row] > lasted):
                 return -2
             before, lasted = starts, dur[row]
-            ends = _end(starts, lasted)
+            ends = _end_time(starts, lasted)
         while cursor < starts:
             if head < tail:
                 until = queue_end[head]
                 what = queue_code[head]
                 head += until <= starts
             else:
-                top = _pop(stack_end, top, cursor)
+                top = _pop_ended(stack_end, top, cursor)
                 if top < 0:
                     break
                 until = stack_end[top]
@@ -277,9 +277,9 @@ def _flatten(
         if sticky[what]:
             if head == tail:
                 head = tail = 0
-            tail = _queue(queue_end, queue_code, tail, ends, what)
+            tail = _queue_row(queue_end, queue_code, tail, ends, what)
         else:
-            top = _push(stack_end, stack_code, top, ends, what)
+            top = _push_row(stack_end, stack_code, top, ends, what)
         if tail < 0 or top < -1:
             return -1
     return count
@@ -339,7 +339,7 @@ def flatten(
         out_start, out_end = memoryview(out_start), memoryview(out_end)
         out_code = memoryview(out_code)
     with cython.nogil:
-        found: cython.longlong = _flatten(
+        found: cython.longlong = _flatten_segments(
             start,
             dur,
             code,
@@ -434,7 +434,7 @@ def running(
             while after < end and start[after] <= moment[at]:
                 after += 1
             row = after - 1
-            while row >= begin and _end(start[row], dur[row]) <= moment[at]:
+            while row >= begin and _end_time(start[row], dur[row]) <= moment[at]:
                 above = parent[row]
                 if above >= row:
                     return -3

@@ -9,7 +9,7 @@ slots hold the numbers; strings are compared in place and never copied.
 takes columns of numbers out of them (https://www.sqlite.org/fileformat2.html, sections
 1.6 and 2.1). Both read what is regular alone: a page that is not where it should be, a
 record that reaches beyond its page or goes on elsewhere, and a table of another kind
-are irregular, and the caller asks SQLite itself.
+are irregular: the answer is -1, and the caller asks SQLite itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from stepscope._core._shim import cython
 NO_ROOM = -1
 #: The rows do not lie within every array, or an array has the wrong length.
 BAD_RANGE = -3
-#: Pages or records that SQLite has to read.
-IRREGULAR = -1
 #: What a value of a record is, where it is known: an integer, a fraction.
 NUMBER = 1
 FRACTION = 2
@@ -146,7 +144,7 @@ def pivot_rows(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _same(
+def _same_bytes(
     data: cython.const[cython.uchar][::1],
     left: cython.longlong,
     right: cython.longlong,
@@ -231,7 +229,7 @@ def intern(
                     count += 1
                     break
                 k = firsts[other]
-                if length[k] == size and _same(data, start, place[k], size):
+                if length[k] == size and _same_bytes(data, start, place[k], size):
                     ids[row] = cython.cast(cython.int, other)
                     break
                 slot = (slot + 1) & mask
@@ -242,7 +240,7 @@ def intern(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _short(
+def _read_short(
     data: cython.const[cython.uchar][::1], at: cython.longlong
 ) -> cython.longlong:
     return (cython.cast(cython.longlong, data[at]) << 8) | data[at + 1]
@@ -252,7 +250,7 @@ def _short(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _varint(
+def _read_varint(
     data: cython.const[cython.uchar][::1],
     at: cython.longlong,
     end: cython.longlong,
@@ -327,7 +325,7 @@ def sqlite_leaves(
                 continue
             if data[at] != 0x05:
                 return -1
-            cells = _short(data, at + 3)
+            cells = _read_short(data, at + 3)
             child = stack[1, depth]
             if child > cells:
                 depth -= 1
@@ -337,13 +335,15 @@ def sqlite_leaves(
             if child < cells:
                 if at + 12 + 2 * child + 2 > page * page_bytes:
                     return -1
-                place = (page - 1) * page_bytes + _short(data, at + 12 + 2 * child)
+                place = (page - 1) * page_bytes + _read_short(data, at + 12 + 2 * child)
             if place + 4 > page * page_bytes:
                 return -1
             depth += 1
             if depth >= most:
                 return -1
-            stack[0, depth] = (_short(data, place) << 16) | _short(data, place + 2)
+            stack[0, depth] = (_read_short(data, place) << 16) | _read_short(
+                data, place + 2
+            )
             stack[1, depth] = 0
     return count
 
@@ -351,7 +351,7 @@ def sqlite_leaves(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _record(
+def _read_record(
     data: cython.const[cython.uchar][::1],
     at: cython.longlong,
     end: cython.longlong,
@@ -371,7 +371,7 @@ def _record(
     byte: cython.longlong
     slot: cython.longlong
     begin: cython.longlong = at
-    at = _varint(data, at, end, number)
+    at = _read_varint(data, at, end, number)
     if at < 0:
         return -1
     header = begin + number[0]
@@ -379,7 +379,7 @@ def _record(
     if header < at or header > end:
         return -1
     while at < header and column < slots.shape[0]:
-        at = _varint(data, at, header, number)
+        at = _read_varint(data, at, header, number)
         if at < 0:
             return -1
         kind = number[0]
@@ -459,21 +459,24 @@ def sqlite_numbers(
                 return -1
             end = begin + usable
             head = begin + 100 if pages[place] == 1 else begin
-            cells = _short(data, head + 3)
+            cells = _read_short(data, head + 3)
             if head + 8 + 2 * cells > end or row + cells > most:
                 return -1
             for cell in range(cells):
-                at = begin + _short(data, head + 8 + 2 * cell)
-                at = _varint(data, at, end, number)
+                at = begin + _read_short(data, head + 8 + 2 * cell)
+                at = _read_varint(data, at, end, number)
                 if at < 0:
                     return -1
                 length = number[0]
                 # The key of a row; a negative one takes nine bytes.
-                at = _varint(data, at, end, number)
+                at = _read_varint(data, at, end, number)
                 # A longer record goes on in other pages.
                 if at < 0 or length > end - at or length > usable - 35:
                     return -1
-                if _record(data, at, at + length, slots, row, out, known, number) < 0:
+                if (
+                    _read_record(data, at, at + length, slots, row, out, known, number)
+                    < 0
+                ):
                     return -1
                 row += 1
     return row

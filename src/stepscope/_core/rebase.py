@@ -28,7 +28,7 @@ BAD_RANGE = -3
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _put(
+def _put_varint(
     out: cython.uchar[::1],
     pos: cython.longlong,
     value: cython.ulonglong,
@@ -42,7 +42,7 @@ def _put(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _mapped(
+def _mapped_id(
     value: cython.ulonglong,
     keys: cython.const[cython.ulonglong][::1],
     values: cython.const[cython.ulonglong][::1],
@@ -56,7 +56,7 @@ def _mapped(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _stat(
+def _rewrite_stat(
     data: cython.const[cython.uchar][::1],
     pos: cython.longlong,
     end: cython.longlong,
@@ -85,8 +85,8 @@ def _stat(
             if pos < 0:
                 return -1
             named = named or tag == 0x08
-            at = _put(out, at, tag, write)
-            at = _put(out, at, _mapped(value, keys, values, missing), write)
+            at = _put_varint(out, at, tag, write)
+            at = _put_varint(out, at, _mapped_id(value, keys, values, missing), write)
             continue
         after = skip_field(data, tag, pos, end)
         if after < 0:
@@ -98,17 +98,17 @@ def _stat(
         pos = after
     if not named:
         # An id that is not written is 0, which may have been replaced.
-        value = _mapped(0, keys, values, missing)
+        value = _mapped_id(0, keys, values, missing)
         if value != 0:
-            at = _put(out, at, 0x08, write)
-            at = _put(out, at, value, write)
+            at = _put_varint(out, at, 0x08, write)
+            at = _put_varint(out, at, value, write)
     return at
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _event(
+def _rewrite_event(
     data: cython.const[cython.uchar][::1],
     pos: cython.longlong,
     end: cython.longlong,
@@ -140,24 +140,24 @@ def _event(
             if pos < 0:
                 return -1
             named = 1
-            at = _put(out, at, tag, write)
-            value = _mapped(value, type_keys, type_values, type_missing)
-            at = _put(out, at, value, write)
+            at = _put_varint(out, at, tag, write)
+            value = _mapped_id(value, type_keys, type_values, type_missing)
+            at = _put_varint(out, at, value, write)
             continue
         after = skip_field(data, tag, pos, end)
         if after < 0:
             return -1
         if tag == 0x22:
             value, pos = read_varint(data, pos, end)
-            size = _stat(
+            size = _rewrite_stat(
                 data, pos, after, stat_keys, stat_values, stat_missing, out, 0, 0
             )
             if size < 0:
                 return -1
-            at = _put(out, at, tag, write)
-            at = _put(out, at, cython.cast(cython.ulonglong, size), write)
+            at = _put_varint(out, at, tag, write)
+            at = _put_varint(out, at, cython.cast(cython.ulonglong, size), write)
             if write:
-                _stat(
+                _rewrite_stat(
                     data,
                     pos,
                     after,
@@ -176,10 +176,10 @@ def _event(
             at += after - start
         pos = after
     if not named:
-        value = _mapped(0, type_keys, type_values, type_missing)
+        value = _mapped_id(0, type_keys, type_values, type_missing)
         if value != 0:
-            at = _put(out, at, 0x08, write)
-            at = _put(out, at, value, write)
+            at = _put_varint(out, at, 0x08, write)
+            at = _put_varint(out, at, value, write)
     return at
 
 
@@ -220,7 +220,7 @@ def rewrite(
         for row in range(begin.shape[0]):
             if begin[row] < 0 or end[row] > data.shape[0] or begin[row] > end[row]:
                 return -3
-            size = _event(
+            size = _rewrite_event(
                 data,
                 begin[row],
                 end[row],
@@ -236,12 +236,12 @@ def rewrite(
             )
             if size < 0:
                 return -1
-            whole = _put(out, 1, cython.cast(cython.ulonglong, size), 0) + size
+            whole = _put_varint(out, 1, cython.cast(cython.ulonglong, size), 0) + size
             if write:
                 if whole > out.shape[0] - at:
                     return -3
                 out[at] = 0x22
-                _event(
+                _rewrite_event(
                     data,
                     begin[row],
                     end[row],
@@ -252,7 +252,7 @@ def rewrite(
                     stat_values,
                     stat_missing,
                     out,
-                    _put(out, at + 1, cython.cast(cython.ulonglong, size), 1),
+                    _put_varint(out, at + 1, cython.cast(cython.ulonglong, size), 1),
                     1,
                 )
             at += whole

@@ -48,7 +48,7 @@ if cython.compiled:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def _now() -> cython.longlong:
+    def _clock_ns() -> cython.longlong:
         moment: timespec
         clock_gettime(CLOCK_MONOTONIC, cython.address(moment))  # noqa: F821 - a C variable
         seconds: cython.longlong = moment.tv_sec  # noqa: F821 - a C variable
@@ -56,7 +56,7 @@ if cython.compiled:
 
     @cython.cfunc
     @cython.inline
-    def _thread() -> cython.longlong:
+    def _own_thread_id() -> cython.longlong:
         """Return the system's id of this thread, asked for once in each thread."""
         known: cython.p_void = PyThread_tss_get(cython.address(_thread_key))
         if known != cython.NULL:
@@ -72,8 +72,8 @@ if cython.compiled:
         PyThread_tss_set(cython.address(_thread_key), cython.NULL)
 
 else:
-    _now = time.monotonic_ns
-    _thread = threading.get_native_id
+    _clock_ns = time.monotonic_ns
+    _own_thread_id = threading.get_native_id
 
     def _forget_thread() -> None:
         """Nothing is remembered."""
@@ -206,11 +206,11 @@ class Trace:
                 self.again = Trace(self.name, **self.stats).__enter__()
                 return self
             self.generation = _ring.generation
-            self.thread = _thread()
+            self.thread = _own_thread_id()
             _ring.opened += 1
             if _ring.forward is not None:
-                self._forward()
-            self.begin = _now()
+                self._enter_forwarded()
+            self.begin = _clock_ns()
         return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
@@ -219,7 +219,7 @@ class Trace:
                 again, self.again = self.again, None
                 again.__exit__(kind, error, traceback)
             return
-        self.end = _now()
+        self.end = _clock_ns()
         self.beside = False
         interrupted = None
         if self.forwarded is not None:
@@ -255,7 +255,7 @@ class Trace:
         else:
             self.stats = {**self.stats, **stats}
 
-    def _forward(self) -> None:
+    def _enter_forwarded(self) -> None:
         self.maker = _ring.forward
         try:
             forwarded = self.maker(self.name, self.stats)
@@ -287,7 +287,7 @@ class Trace:
         self.maker = None
         return interrupted
 
-    def _add_to(self, rows: Any) -> None:
+    def _add_to_rows(self, rows: Any) -> None:
         names, begin, end, thread, stats, beside = rows
         names.append(self.name)
         begin.append(self.begin)
@@ -318,7 +318,7 @@ class Collections:
         self.lost_rows = 0
 
     def __call__(self, phase: str, info: dict[str, int]) -> None:
-        moment: cython.longlong = _now()
+        moment: cython.longlong = _clock_ns()
         if phase == "start":
             self.began = moment
         elif self.began:
@@ -326,7 +326,7 @@ class Collections:
                 self.lost_rows += 1
                 return
             stats = {"generation": info["generation"], "collected": info["collected"]}
-            self.rows.append((self.began, moment, _thread(), stats))
+            self.rows.append((self.began, moment, _own_thread_id(), stats))
             self.began = 0
 
     def take(self) -> list[tuple[int, int, int, dict[str, int]]]:
@@ -341,13 +341,13 @@ class Collections:
 
 def now() -> int:
     """Return nanoseconds of the clock that annotations are timed with."""
-    moment: int = _now()
+    moment: int = _clock_ns()
     return moment
 
 
 def thread_id() -> int:
     """Return the system's id of the calling thread."""
-    thread: int = _thread()
+    thread: int = _own_thread_id()
     return thread
 
 
@@ -388,7 +388,7 @@ def drain() -> Drained:
         except IndexError:
             # A thread that found the ring full took one meanwhile.
             break
-        trace._add_to(rows)  # noqa: SLF001 - its own module
+        trace._add_to_rows(rows)  # noqa: SLF001 - its own module
     return rows
 
 
@@ -436,7 +436,7 @@ def keep(name: str, begin_ns: int, end_ns: int, **stats: object) -> None:
     over: Trace = Trace(name, **stats)
     over.begin = begin_ns
     over.end = end_ns
-    over.thread = _thread()
+    over.thread = _own_thread_id()
     over.kept = True
     if len(_ring.events) >= _ring.capacity:
         _drop_oldest()
@@ -477,7 +477,7 @@ def stacks_of(threads: Sequence[int]) -> list[Stack]:
     if collects:
         gc.disable()
     try:
-        found: list[Stack] = _stacks(threads)
+        found: list[Stack] = _stacks_of_threads(threads)
         return found
     finally:
         if collects:
@@ -485,14 +485,14 @@ def stacks_of(threads: Sequence[int]) -> list[Stack]:
 
 
 @cython.cfunc
-def _stacks(threads: Sequence[int]) -> list[Stack]:
+def _stacks_of_threads(threads: Sequence[int]) -> list[Stack]:
     # Frames are let go of before the next collection may begin.
     frames = sys._current_frames()  # noqa: SLF001 - the way that Python has for it
-    return [_stack(frames.get(thread)) for thread in threads]
+    return [_stack_from_frame(frames.get(thread)) for thread in threads]
 
 
 @cython.cfunc
-def _stack(innermost: FrameType | None) -> Stack:
+def _stack_from_frame(innermost: FrameType | None) -> Stack:
     frame: FrameType | None = innermost
     codes = []
     offsets = []
@@ -521,7 +521,7 @@ def stacks_beside(threads: Collection[int]) -> dict[int, Stack]:
     if collects:
         gc.disable()
     try:
-        found: dict[int, Stack] = _beside(threads)
+        found: dict[int, Stack] = _stacks_of_others(threads)
         return found
     finally:
         if collects:
@@ -529,12 +529,12 @@ def stacks_beside(threads: Collection[int]) -> dict[int, Stack]:
 
 
 @cython.cfunc
-def _beside(threads: Collection[int]) -> dict[int, Stack]:
+def _stacks_of_others(threads: Collection[int]) -> dict[int, Stack]:
     frames = sys._current_frames()  # noqa: SLF001 - as above
     found = {}
     for thread, frame in frames.items():
         if thread not in threads:
             # The clock of a thread is numbered `~id << 3 | 6`. The thread cannot end
             # meanwhile: it is in Python, and needs the lock to leave.
-            found[~(time.pthread_getcpuclockid(thread) >> 3)] = _stack(frame)
+            found[~(time.pthread_getcpuclockid(thread) >> 3)] = _stack_from_frame(frame)
     return found

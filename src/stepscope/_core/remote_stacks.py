@@ -53,7 +53,7 @@ if cython.compiled:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _read(
+    def _read_memory(
         file: cython.int,
         memory: cython.uchar[::1],
         at: cython.longlong,
@@ -65,7 +65,7 @@ if cython.compiled:
 
 else:
 
-    def _read(file: int, memory: Any, at: int, size: int, address: int) -> int:
+    def _read_memory(file: int, memory: Any, at: int, size: int, address: int) -> int:
         try:
             return os.preadv(file, [memory[at : at + size]], address)
         except OSError:
@@ -75,7 +75,7 @@ else:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _number(memory: cython.uchar[::1], at: cython.longlong) -> cython.longlong:
+def _read_number(memory: cython.uchar[::1], at: cython.longlong) -> cython.longlong:
     """Return eight bytes as a number, the lowest first; the caller minds the ends."""
     found: cython.ulonglong = 0
     byte: cython.int
@@ -96,7 +96,7 @@ def _is_address(value: cython.longlong) -> cython.bint:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _look(
+def _read_stack(
     file: cython.int,
     state: cython.longlong,
     thread: cython.longlong,
@@ -110,24 +110,24 @@ def _look(
     most: cython.longlong = out.shape[1]
     if not _is_address(state):
         return -3
-    if _read(file, memory, 0, layout[0], state) != layout[0]:
+    if _read_memory(file, memory, 0, layout[0], state) != layout[0]:
         return -2
-    if _number(memory, layout[1]) != thread:
+    if _read_number(memory, layout[1]) != thread:
         return -3
-    frame: cython.longlong = _number(memory, layout[2])
-    chunk: cython.longlong = _number(memory, layout[4])
-    end: cython.longlong = _number(memory, layout[4] + 8)
+    frame: cython.longlong = _read_number(memory, layout[2])
+    chunk: cython.longlong = _read_number(memory, layout[4])
+    end: cython.longlong = _read_number(memory, layout[4] + 8)
     if not _is_address(chunk) or not _is_address(end):
         chunk = end = 0
     if layout[3] >= 0:
         if not _is_address(frame):
             return -4
-        if _read(file, memory, 0, 8, frame + layout[3]) != 8:
+        if _read_memory(file, memory, 0, 8, frame + layout[3]) != 8:
             return -4
-        frame = _number(memory, 0)
+        frame = _read_number(memory, 0)
     held: cython.longlong = 0
     if end > chunk:
-        held = _read(file, memory, behind, min(end - chunk, room), chunk)
+        held = _read_memory(file, memory, behind, min(end - chunk, room), chunk)
         held = max(held, 0)
     count: cython.longlong = 0
     steps: cython.longlong = 0
@@ -142,13 +142,13 @@ def _look(
             at += behind
         else:
             at = 0
-            if _read(file, memory, 0, layout[9], frame) != layout[9]:
+            if _read_memory(file, memory, 0, layout[9], frame) != layout[9]:
                 return count or -4
         if memory[at + layout[8]] < layout[10]:
-            out[0, count] = _number(memory, at + layout[5])
-            out[1, count] = _number(memory, at + layout[7])
+            out[0, count] = _read_number(memory, at + layout[5])
+            out[1, count] = _read_number(memory, at + layout[7])
             count += 1
-        frame = _number(memory, at + layout[6])
+        frame = _read_number(memory, at + layout[6])
     return count
 
 
@@ -205,7 +205,7 @@ def look(
         memory = memoryview(memory)
     with cython.nogil:
         for row in range(processes):
-            counts[row] = _look(
+            counts[row] = _read_stack(
                 cython.cast(cython.int, files[row]),
                 states[row],
                 threads[row],

@@ -35,7 +35,7 @@ BAD_RANGE = -3
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _added(
+def _add_interval(
     out: cython.longlong[:, ::1],
     count: cython.longlong,
     starts: cython.longlong,
@@ -103,13 +103,13 @@ def union_quick(
             if begins[code[row]] != 0:
                 if before >= 0 and start[before] < limit:
                     if start[row] <= start[before] + most:
-                        count = _added(out, count, start[before], start[row])
+                        count = _add_interval(out, count, start[before], start[row])
                     elif 0 < dur[before] <= most:
-                        count = _added(
+                        count = _add_interval(
                             out, count, start[before], start[before] + dur[before]
                         )
                 if previous >= 0 and reach < start[row] <= reach + most:
-                    count = _added(out, count, reach, start[row])
+                    count = _add_interval(out, count, reach, start[row])
                 before = row
             # Where the row ends, as far as it counts.
             ends = min(start[row], limit)
@@ -121,7 +121,9 @@ def union_quick(
                 reach = ends
             previous = row
         if before >= 0 and start[before] < limit and 0 < dur[before] <= most:
-            count = _added(out, count, start[before], start[before] + dur[before])
+            count = _add_interval(
+                out, count, start[before], start[before] + dur[before]
+            )
     return count
 
 

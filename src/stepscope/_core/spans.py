@@ -184,7 +184,7 @@ def covered_until(
 
 
 @cython.cfunc
-def _fits(
+def _spans_fit(
     a_start: cython.const[cython.longlong][::1],
     a_end: cython.const[cython.longlong][::1],
     b_start: cython.const[cython.longlong][::1],
@@ -223,7 +223,7 @@ def union(
     ends: cython.longlong
     opens: cython.longlong = 0
     closes: cython.longlong = 0
-    fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
+    fits: cython.longlong = _spans_fit(a_start, a_end, b_start, b_end, out)
     if fits < 0:
         return fits
     with cython.nogil:
@@ -277,7 +277,7 @@ def intersection(
     starts: cython.longlong
     a_ends: cython.longlong
     b_ends: cython.longlong
-    fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
+    fits: cython.longlong = _spans_fit(a_start, a_end, b_start, b_end, out)
     if fits < 0:
         return fits
     with cython.nogil:
@@ -315,7 +315,7 @@ def difference(
     starts: cython.longlong
     ends: cython.longlong
     gap_ends: cython.longlong
-    fits: cython.longlong = _fits(a_start, a_end, b_start, b_end, out)
+    fits: cython.longlong = _spans_fit(a_start, a_end, b_start, b_end, out)
     if fits < 0:
         return fits
     with cython.nogil:

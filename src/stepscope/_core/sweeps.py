@@ -35,7 +35,9 @@ BAD_RANGE = -3
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _pop(heap: cython.longlong[:, ::1], size: cython.longlong) -> cython.longlong:
+def _pop_earliest(
+    heap: cython.longlong[:, ::1], size: cython.longlong
+) -> cython.longlong:
     """Take the top away by sinking the last place; returns the new size."""
     at: cython.longlong = 0
     below: cython.longlong = 1
@@ -60,7 +62,7 @@ def _pop(heap: cython.longlong[:, ::1], size: cython.longlong) -> cython.longlon
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _push(
+def _push_interval(
     heap: cython.longlong[:, ::1],
     size: cython.longlong,
     ends: cython.longlong,
@@ -146,7 +148,7 @@ def sweep(
                 if heap[0, 0] <= cursor:
                     running[key[top]] -= 1
                     keys -= running[key[top]] == 0
-                    size = _pop(heap, size)
+                    size = _pop_earliest(heap, size)
             if row == rows:
                 break
             # Intervals that end exactly here run no more.
@@ -154,13 +156,13 @@ def sweep(
                 top = heap[1, 0]
                 running[key[top]] -= 1
                 keys -= running[key[top]] == 0
-                size = _pop(heap, size)
+                size = _pop_earliest(heap, size)
             cursor = starts
             if size >= heap.shape[1]:
                 return -1
             keys += running[key[row]] == 0
             running[key[row]] += 1
-            size = _push(heap, size, starts + dur[row], row)
+            size = _push_interval(heap, size, starts + dur[row], row)
     return busy
 
 

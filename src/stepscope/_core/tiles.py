@@ -208,7 +208,7 @@ def fill_lanes(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _first_from(
+def _first_position_from(
     start: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
     timing: cython.const[cython.longlong][:, ::1],
@@ -247,7 +247,7 @@ def _first_from(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _lasts(
+def _row_duration(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     row: cython.longlong,
@@ -259,7 +259,7 @@ def _lasts(
 @cython.nogil
 @cython.returns((cython.longlong, cython.longlong, cython.longlong))
 @cython.exceptval(check=False)
-def _walk(
+def _walk_bucket(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
@@ -281,7 +281,7 @@ def _walk(
     lasts: cython.longlong
     row: cython.longlong = rows[place]
     main: cython.longlong = row
-    most: cython.longlong = _lasts(start, dur, row)
+    most: cython.longlong = _row_duration(start, dur, row)
     busy: cython.longlong = most
     place += 1
     while place < last:
@@ -302,7 +302,7 @@ def _walk(
         row = rows[place]
         if clipped_start(start[row]) >= edge:
             break
-        lasts = _lasts(start, dur, row)
+        lasts = _row_duration(start, dur, row)
         if lasts >= bucket:
             break
         busy += lasts
@@ -317,7 +317,7 @@ def _walk(
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.cdivision(True)  # noqa: FBT003 - Cython's spelling; nothing negative divides
-def _fold(
+def _fold_lanes(
     start: cython.const[cython.longlong][::1],
     dur: cython.const[cython.longlong][::1],
     rows: cython.const[cython.int][::1],
@@ -341,7 +341,9 @@ def _fold(
     count: cython.longlong = 0
     for lane in range(edges.shape[0] - 1):
         last = edges[lane + 1]
-        place = _first_from(start, rows, timing, edges[lane], last, blocks[lane], begin)
+        place = _first_position_from(
+            start, rows, timing, edges[lane], last, blocks[lane], begin
+        )
         if place > edges[lane]:
             row = rows[place - 1]
             if clipped_end(start[row], dur[row]) > begin:
@@ -356,11 +358,11 @@ def _fold(
             first = place
             out[4, count] = edge
             main = row
-            busy = _lasts(start, dur, row)
+            busy = _row_duration(start, dur, row)
             place += 1
             if edge >= begin and busy < bucket:
                 edge = min(end, begin + ((edge - begin) // bucket + 1) * bucket)
-                place, busy, main = _walk(
+                place, busy, main = _walk_bucket(
                     start,
                     dur,
                     rows,
@@ -439,7 +441,7 @@ def fold(
     if end <= begin:
         return 0
     with cython.nogil:
-        found: cython.longlong = _fold(
+        found: cython.longlong = _fold_lanes(
             start, dur, rows, timing, longest, edges, blocks, begin, end, bucket, out
         )
     return found

@@ -109,7 +109,7 @@ def index(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _head(
+def _read_head(
     data: cython.const[cython.uchar][::1],
     tag: cython.ulonglong,
     pos: cython.longlong,
@@ -194,7 +194,7 @@ def split(
                 if tag == 0x22:
                     pos = skip_field(data, tag, pos, end)
                 else:
-                    pos = _head(data, tag, pos, end, head, row)
+                    pos = _read_head(data, tag, pos, end, head, row)
             if pos < 0:
                 stop[row] = at
                 break
@@ -206,7 +206,7 @@ def split(
 @cython.nogil
 @cython.returns((cython.longlong, cython.longlong))
 @cython.exceptval(check=False)
-def _count(
+def _count_stats(
     data: cython.const[cython.uchar][::1], pos: cython.longlong, end: cython.longlong
 ) -> tuple[cython.longlong, cython.longlong]:
     """Count stats of the event [pos, end), -1 if malformed; 1 if it may be counted."""
@@ -284,12 +284,12 @@ def scan(
                 at = pos
                 tag, pos = read_varint(data, pos, limit)
                 if pos >= 0 and tag != 0x22:
-                    pos = _head(data, tag, pos, limit, head, chunk)
+                    pos = _read_head(data, tag, pos, limit, head, chunk)
                 elif pos >= 0:
                     start, pos = read_sized(data, pos, limit)
                     # After damage only the fields of the line itself are read.
                     if pos >= 0 and rows[chunk, 5] < 0:
-                        stats, counted = _count(data, start, pos)
+                        stats, counted = _count_stats(data, start, pos)
                         if stats < 0:
                             rows[chunk, 5] = at
                         else:

@@ -6,28 +6,25 @@ stage, doubts and actions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stepscope.advice.finding import Action, Finding
+from stepscope.advice.signals import NoVerdict
 from stepscope.derive.facts.evidence import Fact
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.unavailable import Unavailable
-from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.advice.finding import Status
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
-
-_US_PER_MS: Final = 1000
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,13 +33,12 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         code: A key of `CODES`.
         reason: One sentence that names the absent input.
-        remedy: One sentence with one action, or the id of a remedy; None where the rule
-            gives it.
+        remedy: One sentence with one action, or the id of a remedy.
     """
 
     code: str
     reason: str
-    remedy: str | None = None
+    remedy: str
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,8 +90,9 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         declared_actions: What to change.
+        conditions: Key of an action → facts that must hold, besides its cause.
         groups: Actions that are advised together, by their keys; "default" holds those
-            that a failing rule advises, which are all where it is not declared.
+            that a failing rule advises where it chooses none.
         worker_codes: Key of an action whose code says how many workers there are → the
             code with `{workers}` for the number, and the declared number.
         reasons: Why there is no verdict.
@@ -104,6 +101,7 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     declared_actions: dict[str, Action] = msgspec.field(default={}, name="actions")
+    conditions: dict[str, tuple[str, ...]] = {}
     groups: dict[str, tuple[str, ...]] = {}
     worker_codes: dict[str, tuple[str, int]] = {}
     reasons: dict[str, Reason] = {}
@@ -117,14 +115,19 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 words = Remedy[action.text].value
                 self.declared_actions[key] = msgspec.structs.replace(action, text=words)
 
-    @property
-    def actions(self) -> tuple[Action, ...]:
-        """Return what to change when a rule fails, in the order of declaration."""
-        return self.chosen(*self.groups.get("default", self.declared_actions))
+    def actions_for(self, *facts: str | None) -> tuple[Action, ...]:
+        """Return the actions whose conditions hold, in the order of declaration.
 
-    def actions_for(self, *causes: str | None) -> tuple[Action, ...]:
-        """Return those of these actions that are against some causes."""
-        return tuple(action for action in self.actions if action.cause in causes)
+        Args:
+            facts: What holds: causes, kinds of programs, and what a rule has found out.
+        """
+        holding = {"any", *facts}
+        return tuple(
+            action
+            for key, action in self.declared_actions.items()
+            if action.cause in holding
+            and holding.issuperset(self.conditions.get(key, ()))
+        )
 
     def action(self, key: str, **words: str) -> Action:
         """Return one action, with words filled into its text where some are given."""
@@ -163,13 +166,12 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ) -> Unavailable:
         """Return why there is no verdict, with its numbers filled in."""
         declared = self.reasons[key]
-        told = declared.remedy or ""
-        if told in Remedy.__members__:
-            remedy = Remedy[told]
+        if remedy is None and declared.remedy in Remedy.__members__:
+            remedy = Remedy[declared.remedy]
         return Unavailable(
             code=declared.code,
             reason=declared.reason.format_map(numbers),
-            remedy=told if remedy is None else remedy,
+            remedy=remedy or declared.remedy,
         )
 
     def note(self, key: str, **numbers: object) -> str:
@@ -194,6 +196,8 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
         confirm: How to confirm a fail.
         refute: What would prove a fail wrong.
         floors: Limits of the saving.
+        level: Names the thresholds `<level>_warn` and `<level>_critical`, from which
+            on it is a finding, and a grave one; "" where it compares otherwise.
         explains: Ids of broader items whose time this one accounts for where it fails
             with most of theirs.
         of_frameworks: Whether it is about ops or memory of frameworks, so that a
@@ -216,6 +220,7 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confirm: str | None = None
     refute: str | None = None
     floors: tuple[str, ...] = ()
+    level: str = ""
     explains: tuple[str, ...] = ()
     of_frameworks: bool = False
     collects: bool = False
@@ -225,6 +230,11 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def is_calibrated(self) -> bool:
         """Return whether it has failed on a recorded program, or never fails."""
         return self.collects or self.seen_on is not None
+
+    def levels(self, thresholds: Thresholds) -> tuple[Threshold, Threshold]:
+        """Return the thresholds of a finding and of a grave one, which may be equal."""
+        warn: Threshold = getattr(thresholds, f"{self.level}_warn")
+        return warn, getattr(thresholds, f"{self.level}_critical", warn)
 
     def finding(self, status: Status, **fields: Any) -> Finding:
         """Make a finding; only one that fails carries evidence, doubts and actions.
@@ -238,11 +248,14 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "confirm": self.confirm,
                 "refute": self.refute,
                 "floors": self.floors,
-                "actions": self.actions,
+                "actions": self.chosen("default")
+                if "default" in self.groups
+                else self.actions_for(),
             }
             fields = own | fields
         else:
-            fields.pop("evidence", None)
+            for name in ("evidence", "actions"):
+                fields.pop(name, None)
         return Finding(
             id=self.id,
             title=self.title,
@@ -275,70 +288,48 @@ class Item(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
             why = self.reason(why, **numbers)
         return self.finding(status, unavailable=why)
 
-    def judged(
-        self,
-        verdict: Verdict,
-        *,
-        grade: float,
-        threshold: Threshold,
-        smallest: Threshold,
-        stepped: bool = True,
-        facts: tuple[Fact, ...] = (),
-        note: str | None = None,
-        **fields: Any,
-    ) -> Finding:
-        """Make the finding of a verdict about time per step.
-
-        Args:
-            verdict: What the steps say.
-            grade: How far the record can be trusted, 0 to 1.
-            threshold: The number that the share was compared with.
-            smallest: The time below which it never fails.
-            stepped: Whether there are steps that times can be given for.
-            facts: Other numbers worth showing.
-            note: What qualifies the verdict, where it is not the verdict's own note.
-        """
-        effect = verdict.effect_ms
-        saves = verdict.status == "fail" and stepped
-        own = {
-            "severity": verdict.severity,
-            "note": note or verdict.note,
-            "confidence": min(verdict.confidence, grade),
-            "value": verdict.share_percent,
-            "share_percent": verdict.share_percent,
-            "pattern": verdict.pattern,
-            "ms_per_step": effect if stepped else None,
-            "threshold": threshold,
-            "steps_hit": verdict.pattern.steps_hit if stepped else None,
-            "steps_clean": verdict.pattern.steps if stepped else None,
-            "causes": verdict.causes,
-            "facts": (
-                *facts,
-                Fact(name="effect", value=effect * _US_PER_MS, unit="us"),
-                Fact(
-                    name="smallest_effect",
-                    value=smallest.value / PS_PER_US,
-                    unit="us",
-                ),
-            ),
-            "unavailable": verdict.unavailable,
-            "saving_ms": verdict.pattern.promise(effect) if saves else None,
-        }
-        return self.finding(verdict.status, **(own | fields))
-
 
 class Rule(Frozen, frozen=True, eq=True):
-    """One rule.
+    """One rule; called, it gives its finding.
 
     Attributes:
         item: Its name, what it says, and what to change.
-        evaluate: Computes the finding from signals and thresholds alone.
+        judge: Computes the finding from signals and thresholds alone.
         reads: The signals that the rule asks for.
-        changes: Says what a failing finding would change about a step, for a replay;
+        change: Says what a failing finding would change about a step, for a replay;
             None where that follows from its owners, or nothing can be said.
     """
 
     item: Item
-    evaluate: Callable[[Signals, Thresholds], Finding]
+    judge: Callable[[Signals, Thresholds], Finding]
     reads: tuple[RunDerivation[Any], ...]
-    changes: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None
+    change: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None
+
+    def evaluate(self, signals: Signals, thresholds: Thresholds) -> Finding:
+        """Return the finding, with or without a verdict."""
+        try:
+            return self.judge(signals, thresholds)
+        except NoVerdict as absent:
+            return self.item.finding(absent.status, unavailable=absent.why)
+
+    __call__ = evaluate
+
+    def changes(self, signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+        """Return what mending it changes about a step; none where that is unknown."""
+        try:
+            return () if self.change is None else self.change(signals, thresholds)
+        except NoVerdict:
+            return ()
+
+
+def rule(
+    item: Item,
+    *reads: RunDerivation[Any],
+    change: Callable[[Signals, Thresholds], tuple[Change, ...]] | None = None,
+) -> Callable[[Callable[[Signals, Thresholds], Finding]], Rule]:
+    """Make a rule of the function that judges it."""
+
+    def declare_rule(judge: Callable[[Signals, Thresholds], Finding]) -> Rule:
+        return Rule(item, judge, tuple(dict.fromkeys(reads)), change)
+
+    return declare_rule

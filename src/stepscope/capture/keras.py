@@ -194,7 +194,6 @@ class ProfilerCallback:
             step.__exit__(None, None, None)
 
     def _follow_window(self, first: int, last: int) -> None:
-        """Start or stop before the execution of these batches."""
         window = self._window
         if window is None:
             return
@@ -209,7 +208,6 @@ class ProfilerCallback:
             self._stop_recording()
 
     def _is_enough(self, window: BatchWindow, next_batch: int) -> bool:
-        """Return whether the recording ends before a batch."""
         if next_batch <= window.last:
             return False
         return time.monotonic() >= self._began_at + window.least_s

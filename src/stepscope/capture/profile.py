@@ -9,7 +9,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from stepscope.capture.ground.affordable import StepCost, lowered
+from stepscope.capture.ground.affordable import StepCost, lower_options
 from stepscope.capture.ground.annotate import StepTrace
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import ProfilerOptions
@@ -217,7 +217,7 @@ class Schedule:
         began_s, self._began_s = self._began_s, None
         if began_s is not None:
             recorded = self._session is not None
-            note = self._cost.within if recorded else self._cost.before
+            note = self._cost.note_recorded if recorded else self._cost.note_unrecorded
             note(self._now_s() - began_s)
         self._step += 1
         if self._session is not None and self._step_of_cycle() == 0:
@@ -242,7 +242,7 @@ class Schedule:
         if place >= self._wait and self._session is None:
             self._lower_if_needed()
             self._session = Session.start(self._logdir, self._options)
-            self._cost.begins()
+            self._cost.begin_recording()
             for sentence in self._lowered:
                 self._session.tell(sentence)
         self._began_s = self._now_s()
@@ -251,10 +251,9 @@ class Schedule:
             self._open.__enter__()
 
     def _lower_if_needed(self) -> None:
-        """Record less where steps of the last recording took too long."""
         if not self._cost.is_too_much:
             return
-        less = lowered(self._options)
+        less = lower_options(self._options)
         if less is None:
             return
         self._options = less.options
@@ -270,7 +269,7 @@ class Schedule:
         if session is not None:
             if not self.runs:
                 # The first steps of a loop compile, or run ahead of their device.
-                self._cost.compare_with(())
+                self._cost.set_baseline(())
             with leaving.undisturbed():
                 run = session.stop(save=keep)
                 if keep:

@@ -30,7 +30,6 @@ def make_folder(kind: str, *, within: str | os.PathLike[str] | None = None) -> s
     """Make a temporary folder; those that killed programs left are removed first.
 
     Args:
-        kind: What it is for, a word.
         within: Where; None takes the usual folder.
 
     Raises:

@@ -18,7 +18,7 @@ from stepscope.cli.output import recording_bar
 from stepscope.cli.requests import ReportRequest
 from stepscope.errors import one_line
 from stepscope.remote import client, registry
-from stepscope.remote.addresses import addresses as parsed
+from stepscope.remote.addresses import parse_addresses as parsed
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.xspace.reading.input_file import open_input
 
@@ -40,7 +40,7 @@ _USUAL_MS: Final = 2_000
 _LONGEST_MS: Final = 60_000
 
 
-def answer(request: CaptureRequest) -> int:
+def answer_request(request: CaptureRequest) -> int:
     """Record, say what became of each host, and report.
 
     Returns:
@@ -48,13 +48,20 @@ def answer(request: CaptureRequest) -> int:
         was.
     """
     attached = [
-        one for process in request.attach for one in registry.reached_by(process)
+        one
+        for process in request.attach
+        for one in registry.servers_of_process(process)
     ]
     wanted = parsed([*request.addresses, *(one.address for one in attached)])
     if request.token is not None:
         checked_token(request.token, "--token, STEPSCOPE_TOKEN")
     # Without it nothing is recorded, whatever the addresses.
     grpc_module()
+    certificate = None
+    if request.certificate is not None:
+        path = Path(request.certificate)
+        with open_input(path, way_out="Give a PEM file.") as file:
+            certificate = file.read()
     options = ProfilerOptions(
         delay_ms=request.delay_ms or None,
         host_tracer_level=request.host_tracer_level,
@@ -81,8 +88,8 @@ def answer(request: CaptureRequest) -> int:
                 # What the others recorded is told even where one failed.
                 allow_partial=True,
                 token=request.token,
-                root_certificate=_content(request.certificate),
-                on_progress=None if table is None else table.add,
+                root_certificate=certificate,
+                on_progress=None if table is None else table.add_row,
                 steps=steps,
                 max_bytes=request.max_bytes,
             )
@@ -90,11 +97,11 @@ def answer(request: CaptureRequest) -> int:
         # The table has said of each why not.
         say(_NOBODY)
         if table is None:
-            click.echo(_json(failed.outcome))
+            click.echo(_outcome_json(failed.outcome))
         return _NOTHING
     complete = not outcome.problems()
     if request.form == "json":
-        click.echo(_json(outcome))
+        click.echo(_outcome_json(outcome))
     else:
         say(f"recorded into {outcome.directory}")
         if not complete:
@@ -103,15 +110,13 @@ def answer(request: CaptureRequest) -> int:
                 "report is of these alone"
             )
         if not request.no_report:
-            _report(outcome)
+            check_threads()
+            from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
+                report as reporting,
+            )
+
+            reporting.answer_request(ReportRequest(paths=(str(outcome.directory),)))
     return 0 if complete or request.allow_partial else _INCOMPLETE
-
-
-def _content(certificate: str | None) -> bytes | None:
-    if certificate is None:
-        return None
-    with open_input(Path(certificate), way_out="Give a PEM file.") as file:
-        return file.read()
 
 
 class HostsTable:
@@ -121,20 +126,20 @@ class HostsTable:
         """Write the head; addresses are those of the rows to come."""
         self._width = max(len(one) for one in (_HOST, *addresses))
         self._lock = threading.Lock()
-        self._write(_HOST, "outcome", "bytes", "asked", "seconds", "")
+        self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")
 
-    def add(self, one: HostOutcome) -> None:
+    def add_row(self, one: HostOutcome) -> None:
         """Write the row of a host; from any thread."""
-        self._write(
+        self._write_row(
             one_line(one.address),
             one.state,
             f"{one.bytes:,}" if one.state == "ok" else "–",
             f"{one.attempts}",
             f"{one.seconds:.1f}",
-            _clock(one) if one.state == "ok" else one.text,
+            _clock_remark(one) if one.state == "ok" else one.text,
         )
 
-    def _write(  # noqa: PLR0917 - the columns
+    def _write_row(  # noqa: PLR0917 - the columns
         self, host: str, state: str, size: str, asked: str, seconds: str, remark: str
     ) -> None:
         line = f"  {host:<{self._width}}  {state:<7}  {size:>13}  {asked:>5}  "
@@ -143,20 +148,19 @@ class HostsTable:
             sys.stderr.write(f"{line.rstrip()}\n")
 
 
-def _clock(one: HostOutcome) -> str:
+def _clock_remark(one: HostOutcome) -> str:
     """Say by how much a host's clock differs, where that is more than the doubt."""
     doubt = one.clock_doubt_ns
-    if one.clock_offset_ns is None or doubt is None:
-        return ""
-    if abs(one.clock_offset_ns) <= doubt:
+    offset = one.clock_offset_ns
+    if offset is None or doubt is None or abs(offset) <= doubt:
         return ""
     return (
-        f"its clock differs by {one.clock_offset_ns / _NS_PER_MS:+.3f} ms "
+        f"its clock differs by {offset / _NS_PER_MS:+.3f} ms "
         f"(± {doubt / _NS_PER_MS:.3f} ms)"
     )
 
 
-def _json(outcome: Outcome) -> str:
+def _outcome_json(outcome: Outcome) -> str:
     told = {
         "schema": 1,
         "run": outcome.run,
@@ -164,12 +168,3 @@ def _json(outcome: Outcome) -> str:
         "hosts": [one._asdict() for one in outcome.all],
     }
     return msgspec.json.encode(told).decode()
-
-
-def _report(outcome: Outcome) -> None:
-    check_threads()
-    from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
-        report as reporting,
-    )
-
-    reporting.answer(ReportRequest(paths=(str(outcome.directory),)))

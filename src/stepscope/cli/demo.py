@@ -40,7 +40,7 @@ _ABOUT_RECORDED: Final = (
 )
 
 
-def answer(request: DemoRequest) -> int:
+def answer_request(request: DemoRequest) -> int:
     """Record a loop here, explain it and one of an H100, and return the exit status.
 
     Raises:
@@ -49,31 +49,49 @@ def answer(request: DemoRequest) -> int:
     del request
     logdir = Path(tempfile.mkdtemp(prefix="stepscope-demo-"))
     here, gpu = logdir / "here", logdir / "h100"
-    _record(here)
+    _record_loop(here)
     shutil.copytree(RECORDED, gpu)
-    reporting.show(
+    stepscope = _stepscope_command()
+    commands = {
+        "Both in a browser": f"{stepscope} serve {logdir}",
+        "This loop in full": f"{stepscope} report {here}",
+        "The H100's in full": f"{stepscope} report {gpu}",
+        "Your own program": f"{stepscope} run -- python train.py",
+    }
+    reporting.show_lines(
         [
-            *_in_short(here),
+            *_short_report(here),
             line(Piece("On a GPU", "heading")),
             *wrapped(_ABOUT_RECORDED, text_width(), indent=2),
             line(),
-            *_in_short(gpu),
-            *_what_next(logdir, here, gpu),
+            *_short_report(gpu),
+            *[
+                line(Piece("What next", "heading")),
+                *(
+                    line(f"  {what:<18}  ", Piece(command, "code"))
+                    for what, command in commands.items()
+                ),
+            ],
         ]
     )
     return 0
 
 
-def _record(logdir: Path) -> None:
+def _record_loop(logdir: Path) -> None:
     """Record the loop for what is installed in this interpreter."""
-    program = _program()
-    plan = running.planned(str(logdir))
+    installed = (
+        script
+        for package, script in PROGRAMS.items()
+        if importlib.util.find_spec(package) is not None
+    )
+    program = next(installed, PROGRAMS["numpy"])
+    plan = running.plan_run(str(logdir))
     logdir.mkdir()
     # The copy beside the recording can be read like any other program.
     script = logdir / program
     shutil.copyfile(_HERE / "demo_programs" / program, script)
     say("recording a small training loop on this machine")
-    status = running.recorded([sys.executable, str(script)], plan)
+    status = running.record_program([sys.executable, str(script)], plan)
     if status or not run_directory(logdir, plan.run).is_dir():
         raise StepscopeError(
             f"the demonstration failed with status {status}. What it needs may not "
@@ -81,38 +99,13 @@ def _record(logdir: Path) -> None:
         )
 
 
-def _program() -> str:
-    """Return the script for the framework that is installed in this interpreter."""
-    for package, script in PROGRAMS.items():
-        if importlib.util.find_spec(package) is not None:
-            return script
-    return PROGRAMS["numpy"]
-
-
-def _in_short(logdir: Path) -> list[Line]:
-    document = reporting.composed([str(logdir)])
+def _short_report(logdir: Path) -> list[Line]:
+    document = reporting.compose_with_progress([str(logdir)])
     outline = report_outline(document, sections=FIRST_SECTIONS)
     return as_text.render(outline, width=text_width())
 
 
-def _what_next(logdir: Path, here: Path, gpu: Path) -> list[Line]:
-    stepscope = _command()
-    commands = {
-        "Both in a browser": f"{stepscope} serve {logdir}",
-        "This loop in full": f"{stepscope} report {here}",
-        "The H100's in full": f"{stepscope} report {gpu}",
-        "Your own program": f"{stepscope} run -- python train.py",
-    }
-    return [
-        line(Piece("What next", "heading")),
-        *(
-            line(f"  {what:<18}  ", Piece(command, "code"))
-            for what, command in commands.items()
-        ),
-    ]
-
-
-def _command() -> str:
+def _stepscope_command() -> str:
     """Return how to call this program: by its name, or as it was called now."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":

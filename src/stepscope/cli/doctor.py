@@ -20,7 +20,7 @@ from stepscope.capture.launching.outcome import keep_the_best
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
-from stepscope.cli.output import deliver
+from stepscope.cli.output import deliver_answer
 from stepscope.doctor.checks import checks
 from stepscope.doctor.machine import Machine
 from stepscope.doctor.recording_cost import Trial, cost_checks
@@ -42,7 +42,7 @@ _AGAIN: Final = "Afterwards, stepscope doctor says whether it helped."
 _MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "–   "}
 
 
-def answer(request: DoctorRequest) -> int:
+def answer_request(request: DoctorRequest) -> int:
     """Look, and print what was found; return 1 where a check fails.
 
     Of a program that is recorded the status is returned.
@@ -55,10 +55,18 @@ def answer(request: DoctorRequest) -> int:
             )
         return _answer_of_program(request.program, form=request.form)
     if request.path is None:
-        found = checks(Machine.here(servers=_servers), Path(request.logdir))
+        found = checks(Machine.here(servers=_listening_programs), Path(request.logdir))
     else:
-        found = _recording(request.path)
-    _print(found, form=request.form, err=False)
+        check_threads()
+        from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
+            remedy_to_do,
+        )
+        from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
+        from stepscope.session import open_profile  # noqa: PLC0415 - as above
+
+        profile = open_profile(request.path)
+        found = recording_checks(profile, lambda why: remedy_to_do(profile, why))
+    _print_checks(found, form=request.form, err=False)
     return int(any(one.state == "fail" for one in found))
 
 
@@ -86,16 +94,16 @@ def _answer_of_program(command: Sequence[str], *, form: str) -> int:
         )
         status = launch(arguments, plan, os.environ)
         kept, _ = keep_the_best(read_notes(folder))
-        found = [one for note in kept for one in cost_checks(_trial(note, plan))]
+        found = [one for note in kept for one in cost_checks(_make_trial(note, plan))]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not found:
         say("no Python process of the command could be reached: nothing is known")
-    _print(found, form=form, err=form != "json")
+    _print_checks(found, form=form, err=form != "json")
     return status
 
 
-def _trial(note: Note, plan: RunPlan) -> Trial:
+def _make_trial(note: Note, plan: RunPlan) -> Trial:
     by_steps = note.how == "steps"
     return Trial(
         program=note.program,
@@ -111,43 +119,31 @@ def _trial(note: Note, plan: RunPlan) -> Trial:
     )
 
 
-def _print(found: Sequence[Check], *, form: str, err: bool) -> None:
+def _print_checks(found: Sequence[Check], *, form: str, err: bool) -> None:
     if form == "json":
         told = {"schema": _SCHEMA, "checks": found}
         text = msgspec.json.encode(told).decode()
     elif found:
-        text = "\n".join(lines(found))
+        text = "\n".join(check_lines(found))
     else:
         return
     if err:
         click.echo(text, err=True)
     else:
-        deliver(f"{text}\n", None)
+        deliver_answer(f"{text}\n", None)
 
 
-def _servers() -> list[str]:
+def _listening_programs() -> list[str]:
     """Return the programs of this user that can be recorded now."""
-    from stepscope.remote.registry import listening  # noqa: PLC0415 - only to look
+    from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - only to look
 
     return [
         one_line(f"{one.process} ({one.program}) at {one.address}")
-        for one in listening()
+        for one in listening_processes()
     ]
 
 
-def _recording(path: str) -> tuple[Check, ...]:
-    check_threads()
-    from stepscope.analysis.results.remedied import (  # noqa: PLC0415 - reads nothing otherwise
-        remedy_to_do,
-    )
-    from stepscope.doctor.recording import recording_checks  # noqa: PLC0415 - as above
-    from stepscope.session import open_profile  # noqa: PLC0415 - as above
-
-    profile = open_profile(path)
-    return recording_checks(profile, lambda why: remedy_to_do(profile, why))
-
-
-def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
+def _checks_by_remedy(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
     """Give the names of checks with one remedy for one reason, and the first of them.
 
     Others are given one by one, each in its place.
@@ -161,11 +157,11 @@ def _together(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
         yield those, key
 
 
-def lines(found: Sequence[Check]) -> Iterator[str]:
+def check_lines(found: Sequence[Check]) -> Iterator[str]:
     """Write the checks by group, then how many are in which state."""
     for group, members in groupby(found, key=lambda one: one.group):
         yield group
-        for names, one in _together(members):
+        for names, one in _checks_by_remedy(members):
             told = f"{one.fact[:1].upper()}{one.fact[1:]}" if one.remedy else one.fact
             text = f"{_MARKS[one.state]}  {', '.join(names)}: {told}"
             yield textwrap.fill(

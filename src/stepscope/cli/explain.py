@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from stepscope.analysis.gaps.explanation import explain_gap
-from stepscope.cli.output import check_free, deliver, progress, text_width
-from stepscope.cli.report import show
+from stepscope.cli.output import check_free, deliver_answer, show_progress, text_width
+from stepscope.cli.report import show_lines
 from stepscope.cli.requests import REPORT_FORMS
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
@@ -43,43 +43,36 @@ _TIME: Final = re.compile(
 _EXAMPLES: Final = "1.2345s, 12ms or 850us"
 
 
-def answer(asked: ExplainRequest) -> int:
+def answer_request(asked: ExplainRequest) -> int:
     """Explain the stretch, and return the exit status."""
-    wanted = _wanted(asked)
+    wanted: Asked
+    if asked.at is not None and asked.begin is None and asked.end is None:
+        wanted = time_ps("--at", asked.at)
+    elif asked.at is None and asked.begin is not None and asked.end is not None:
+        wanted = time_ps("--from", asked.begin), time_ps("--to", asked.end)
+    else:
+        raise BadUsage("give either --at TIME, or both --from TIME and --to TIME")
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     check_free(asked.output, force=asked.force)
-    with progress(2) as shown:
+    with show_progress(2) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths)
         shown.stage("Explaining")
         host = profile.hosts[0] if asked.host is None else asked.host
         found = explain_gap(profile, host, wanted, device=asked.device)
     if asked.form == "json":
-        deliver(to_json.render_gap(found), asked.output)
+        deliver_answer(to_json.render_gap(found), asked.output)
         return 0
     if isinstance(found, Unavailable):
         click.echo(f"stepscope: {found.reason} {found.remedy}", err=True)
         return _NO
     outline = gap_outline(found)
     if asked.form == "markdown":
-        deliver(as_markdown.render(outline), asked.output)
+        deliver_answer(as_markdown.render(outline), asked.output)
     else:
-        show(as_text.render(outline, width=text_width()), asked.output)
+        show_lines(as_text.render(outline, width=text_width()), asked.output)
     return 0
-
-
-def _wanted(asked: ExplainRequest) -> Asked:
-    """Read the times.
-
-    Raises:
-        BadUsage: There are too few or too many, or one of them is none.
-    """
-    if asked.at is not None and asked.begin is None and asked.end is None:
-        return time_ps("--at", asked.at)
-    if asked.at is None and asked.begin is not None and asked.end is not None:
-        return time_ps("--from", asked.begin), time_ps("--to", asked.end)
-    raise BadUsage("give either --at TIME, or both --from TIME and --to TIME")
 
 
 def time_ps(option: str, text: str) -> int:
@@ -95,11 +88,15 @@ def time_ps(option: str, text: str) -> int:
     found = _TIME.match(text.strip())
     unit = text.strip()[found.start("unit") :] if found is not None else ""
     if found is None:
-        message = f"{option}: {text!r} is no time; write a number and a unit, as in "
-        raise BadUsage(message + _EXAMPLES)
+        raise BadUsage(
+            f"{option}: {text!r} is not a time; write a number and a unit, as in "
+            f"{_EXAMPLES}"
+        )
     if not unit:
-        message = f"{option}: {text!r} says no unit; write it behind the number, as in "
-        raise BadUsage(message + _EXAMPLES)
+        raise BadUsage(
+            f"{option}: {text!r} has no unit; write it after the number, as in "
+            f"{_EXAMPLES}"
+        )
     if unit not in _UNITS:
         raise BadUsage.unknown_name("unit", unit, _UNITS, hint=f"({option} {text})")
     number = Decimal(found["number"].replace(",", ""))

@@ -94,9 +94,9 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     small = _are_small(paths)
     check_threads(1 if small else None)
     with _no_search_for_cycles(for_good=small):
-        _with_one_thread(_BLAS_THREADS, partial(import_module, "numpy"))
+        _start_single_threaded(_BLAS_THREADS, partial(import_module, "numpy"))
         if small:
-            _with_one_thread(_TABLE_THREADS, _start_polars)
+            _start_single_threaded(_TABLE_THREADS, _start_polars)
         yield
 
 
@@ -119,7 +119,18 @@ def check_threads(computing: int | None = None) -> None:
             f"{_TABLE_BYTES >> 20} MiB of address space are needed, and this process "
             "may not have so much more. Raise the limit (ulimit -v)."
         )
-    if _thread_limit() >= _MANY_THREADS:
+    limits = []
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # noqa: PLC0415 - Windows has none
+
+        limits.append(resource.getrlimit(resource.RLIMIT_NPROC)[0])
+    with suppress(OSError, ValueError):
+        limits.append(int(_CONTAINER_LIMIT.read_text("ascii")))
+    # What is below 0 is no limit.
+    if (
+        min((limit for limit in limits if limit >= 0), default=float("inf"))
+        >= _MANY_THREADS
+    ):
         return
     told = os.environ.get(_TABLE_THREADS, "")
     wanted = int(told) if told.isdecimal() else computing or core_count()
@@ -140,19 +151,6 @@ def _can_map(count_bytes: int) -> bool:
     return True
 
 
-def _thread_limit() -> float:
-    """Return how many threads the user or the container may have."""
-    limits = []
-    with suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415 - Windows has none
-
-        limits.append(resource.getrlimit(resource.RLIMIT_NPROC)[0])
-    with suppress(OSError, ValueError):
-        limits.append(int(_CONTAINER_LIMIT.read_text("ascii")))
-    # What is below 0 is no limit.
-    return min((limit for limit in limits if limit >= 0), default=float("inf"))
-
-
 def _can_start(count: int) -> bool:
     """Return whether so many threads more can be started; none of them is left."""
     over = threading.Event()
@@ -168,18 +166,14 @@ def _can_start(count: int) -> bool:
         over.set()
         for thread in started:
             thread.join()
-        _wait_until_gone()
+        # The system counts threads for a moment after they have ended.
+        until = time.monotonic() + _GONE_S
+        with suppress(OSError):
+            while len([*_THREADS.iterdir()]) > threading.active_count():
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.001)
     return True
-
-
-def _wait_until_gone() -> None:
-    """Wait for the system to count threads no more that have ended."""
-    until = time.monotonic() + _GONE_S
-    with suppress(OSError):
-        while len([*_THREADS.iterdir()]) > threading.active_count():
-            if time.monotonic() > until:
-                break
-            time.sleep(0.001)
 
 
 def end_lightly(status: object, *, waits: bool = True) -> None:
@@ -222,7 +216,7 @@ def _keep_freed_memory() -> None:
             mallopt(parameter, value)
 
 
-def _with_one_thread(variable: str, start: Callable[[], object]) -> None:
+def _start_single_threaded(variable: str, start: Callable[[], object]) -> None:
     """Start a library that reads the number of its threads; what the user set stands.
 
     Programs that this one starts are not concerned.

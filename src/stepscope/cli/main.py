@@ -16,7 +16,7 @@ import click
 
 from stepscope import __version__
 from stepscope.cli.light_start import MORE_THREADS, check_threads, light_start
-from stepscope.cli.options import parameters_of
+from stepscope.cli.options import declared_parameters
 from stepscope.cli.output import (
     STANDARD_OUTPUT,
     drop_output,
@@ -79,7 +79,7 @@ class Command(NamedTuple):
     name: str
     request: type[msgspec.Struct]
     module: str
-    function: str = "answer"
+    function: str = "answer_request"
     kind: type[click.Command] = click.Command
     runs_program: bool = False
     checks_threads: bool = False
@@ -89,9 +89,9 @@ class Command(NamedTuple):
         """The first line of its help."""
         return (self.request.__doc__ or "").partition("\n")[0]
 
-    def parsed(self) -> click.Command:
+    def parsed_command(self) -> click.Command:
         """Return the command with its options."""
-        parameters = list(parameters_of(self.request))
+        parameters = list(declared_parameters(self.request))
         if self.request is ShowRequest:
             from stepscope.cli.tool_options import tool_options  # noqa: PLC0415 - of it
 
@@ -102,12 +102,12 @@ class Command(NamedTuple):
         return self.kind(
             self.name,
             params=parameters,
-            callback=self._answer,
+            callback=self._answer_request,
             help=self.request.__doc__,
             context_settings=alone if self.runs_program else {},
         )
 
-    def _answer(self, **values: Any) -> int:
+    def _answer_request(self, **values: Any) -> int:
         fields = self.request.__struct_fields__
         own = {name: values.pop(name) for name in fields if name in values}
         if values:
@@ -130,8 +130,8 @@ class Command(NamedTuple):
 COMMANDS: Final[tuple[Command, ...]] = (
     Command("run", RunRequest, "run", runs_program=True),
     Command("capture", CaptureRequest, "capture"),
-    Command("nsys", NsysRequest, "nsight", "record", runs_program=True),
-    Command("ncu", NcuRequest, "nsight", "measure", runs_program=True),
+    Command("nsys", NsysRequest, "nsight", "record_timeline", runs_program=True),
+    Command("ncu", NcuRequest, "nsight", "measure_kernels", runs_program=True),
     Command("report", ReportRequest, "report"),
     Command("show", ShowRequest, "show"),
     Command("explain", ExplainRequest, "explain"),
@@ -169,7 +169,7 @@ class Edge(click.Group):
         del ctx
         for command in COMMANDS:
             if command.name == cmd_name:
-                return command.parsed()
+                return command.parsed_command()
         raise BadUsage.unknown_name(
             "command", cmd_name, [command.name for command in COMMANDS]
         )
@@ -221,27 +221,30 @@ class Edge(click.Group):
                 **extra,
             )
         except (KeyboardInterrupt, click.Abort, _Interrupted):
-            _complain("interrupted")
+            _print_error("interrupted")
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
-            _complain(one_line(_with_help(error)))
+            said = error.format_message()
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                said = f"{said} See `{error.ctx.command_path} --help`."
+            _print_error(one_line(said))
             sys.exit(_NO_ANSWER)
         except StepscopeError as error:
-            _complain(one_line(str(error)))
+            _print_error(one_line(str(error)))
             sys.exit(_NO_ANSWER)
         except OSError as error:
-            _complain(one_line(refusal_sentence(error)))
+            _print_error(one_line(refusal_sentence(error)))
             if error.filename in {None, STANDARD_OUTPUT}:
                 drop_output()
             sys.exit(_NO_ANSWER)
         except RuntimeError as error:
             if _NO_THREAD not in str(error):
-                _defect(error)
+                _print_defect(error)
             else:
-                _complain(f"no more threads can be started. {MORE_THREADS}")
+                _print_error(f"no more threads can be started. {MORE_THREADS}")
             sys.exit(_NO_ANSWER)
         except Exception as error:  # noqa: BLE001 - the edge: nothing escapes as a traceback
-            _defect(error)
+            _print_defect(error)
             sys.exit(_NO_ANSWER)
         sys.exit(outcome if isinstance(outcome, int) else 0)
 
@@ -256,7 +259,7 @@ class Edge(click.Group):
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda context, _, asked: _version(context) if asked else None,
+    callback=lambda context, _, asked: _print_version(context) if asked else None,
     help="Show the version, and what this installation lacks.",
 )
 @click.pass_context
@@ -270,7 +273,7 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _version(context: click.Context) -> None:
+def _print_version(context: click.Context) -> None:
     click.echo(f"stepscope, version {__version__}")
     for missing in (uncompiled_notice(), missing_page_notice()):
         if missing is not None:
@@ -278,20 +281,12 @@ def _version(context: click.Context) -> None:
     context.exit()
 
 
-def _complain(what: str) -> None:
+def _print_error(what: str) -> None:
     click.echo(f"stepscope: {what}", err=True)
 
 
-def _with_help(error: click.ClickException) -> str:
-    """Write what was wrong with a command line, and where its usage is."""
-    said = error.format_message()
-    if not isinstance(error, click.UsageError) or error.ctx is None:
-        return said
-    return f"{said} See `{error.ctx.command_path} --help`."
-
-
-def _defect(error: Exception) -> None:
+def _print_defect(error: Exception) -> None:
     if os.environ.get("STEPSCOPE_DEBUG"):
         traceback.print_exception(error)
     kind = type(error).__name__
-    _complain(one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))
+    _print_error(one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))

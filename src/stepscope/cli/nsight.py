@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _WRITTEN: Final = (".qdstrm", ".nsys-rep", ".sqlite")
 
 
-def record(asked: NsysRequest) -> int:
+def record_timeline(asked: NsysRequest) -> int:
     """Record a timeline, report on it, and return the program's status.
 
     Raises:
@@ -46,7 +46,7 @@ def record(asked: NsysRequest) -> int:
             "Nsight Systems records one range: give --range or --profiler-api"
         )
     tool = find_tool("nsys")
-    arguments = _program_of(asked.command, "nsys")
+    arguments = _resolve_program(asked.command, "nsys")
     outputs = tuple(Path(f"{asked.output}{suffix}") for suffix in _WRITTEN)
     _make_room(outputs, force=asked.force)
     plan = NsysPlan(
@@ -57,7 +57,7 @@ def record(asked: NsysRequest) -> int:
     status = supervise(called, nsys_environment(dict(os.environ)))
     raw, report, database = outputs
     if not database.exists():
-        say(_instead(raw, report, status))
+        say(_missing_report_words(raw, report, status))
         return status
     say(f"wrote {database}")
     if not asked.no_report:
@@ -66,7 +66,7 @@ def record(asked: NsysRequest) -> int:
     return status
 
 
-def _instead(raw: Path, report: Path, status: int) -> str:
+def _missing_report_words(raw: Path, report: Path, status: int) -> str:
     """Say what there is without a database, and what makes one of it."""
     export = f"nsys export --type sqlite {shlex.quote(str(report))}"
     if report.exists():
@@ -81,16 +81,16 @@ def _instead(raw: Path, report: Path, status: int) -> str:
     return f"Nsight Systems wrote no report (exit status {status})"
 
 
-def measure(asked: NcuRequest) -> int:
+def measure_kernels(asked: NcuRequest) -> int:
     """Measure kernels, keep their table, and return the program's status."""
     tool = find_tool("ncu")
-    arguments = _program_of(asked.command, "ncu")
+    arguments = _resolve_program(asked.command, "ncu")
     report, table = (Path(f"{asked.output}{it}") for it in (".ncu-rep", ".csv"))
     _make_room((report, table), force=asked.force)
     plan = NcuPlan(
         output=str(report),
         sections=asked.sections,
-        kernels=(*asked.kernels, *_kernels_of(asked)),
+        kernels=(*asked.kernels, *_kernel_patterns(asked)),
         skip=asked.skip,
         launches=asked.launches,
         range=asked.range,
@@ -107,11 +107,18 @@ def measure(asked: NcuRequest) -> int:
         )
         return status
     with _say_problems():
-        _keep_table(report, table, tool, asked.beside)
+        from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
+
+        table.write_bytes(printed_tables(report, tool))
+        say(f"wrote {report} and {table}")
+        if asked.beside is None:
+            say(f"see them in a report: stepscope report PATH --kernels {table}")
+        else:
+            _report_on(asked.beside, kernels=str(table))
     return status
 
 
-def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
+def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
     """Return the functions of the kernels that an op launches in a recording.
 
     Raises:
@@ -138,18 +145,7 @@ def _kernels_of(asked: NcuRequest) -> tuple[str, ...]:
     return tuple(sorted(re.escape(name) for name in names))
 
 
-def _keep_table(report: Path, table: Path, tool: str, beside: str | None) -> None:
-    from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
-
-    table.write_bytes(printed_tables(report, tool))
-    say(f"wrote {report} and {table}")
-    if beside is None:
-        say(f"look at them beside a recording: stepscope report PATH --kernels {table}")
-    else:
-        _report_on(beside, kernels=str(table))
-
-
-def _program_of(command: Sequence[str], name: str) -> list[str]:
+def _resolve_program(command: Sequence[str], name: str) -> list[str]:
     """Return the arguments of the program that a tool is to run.
 
     Raises:
@@ -180,7 +176,7 @@ def _report_on(path: str, kernels: str | None = None) -> None:
     )
 
     with contextlib.redirect_stdout(sys.stderr):
-        reporting.answer(ReportRequest(paths=(path,), kernels=kernels))
+        reporting.answer_request(ReportRequest(paths=(path,), kernels=kernels))
 
 
 @contextlib.contextmanager

@@ -83,13 +83,13 @@ class Option(NamedTuple):
     flag_value: str | None = None
 
 
-def parameters_of(request: type[msgspec.Struct]) -> Iterator[click.Parameter]:
+def declared_parameters(request: type[msgspec.Struct]) -> Iterator[click.Parameter]:
     """Yield the options and arguments that a Struct declares, in its order."""
     for field in msgspec.structs.fields(request):
         kind, *beside = get_args(field.type)
         for declared in beside:
             if isinstance(declared, Option):
-                yield _option_of(field, kind, declared)
+                yield _make_option(field, kind, declared)
             elif isinstance(declared, Argument):
                 several = get_origin(kind) is tuple
                 yield click.Argument(
@@ -101,7 +101,7 @@ def parameters_of(request: type[msgspec.Struct]) -> Iterator[click.Parameter]:
                 )
 
 
-def _option_of(
+def _make_option(
     field: msgspec.structs.FieldInfo, kind: object, declared: Option
 ) -> click.Option:
     flags = declared.flags or (f"--{field.name.replace('_', '-')}",)
@@ -114,7 +114,7 @@ def _option_of(
     several = get_origin(kind) is tuple
     return click.Option(
         [*flags, field.name],
-        type=declared.type or _type_of(kind),
+        type=declared.type or _value_type(kind),
         default=None if several else field.default,
         multiple=several,
         metavar=declared.metavar,
@@ -125,7 +125,7 @@ def _option_of(
     )
 
 
-def _type_of(kind: object) -> click.ParamType[Any] | type:
+def _value_type(kind: object) -> click.ParamType[Any] | type:
     """Return the type of one value."""
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
         (kind,) = (one for one in get_args(kind) if one is not NoneType)

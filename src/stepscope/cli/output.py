@@ -124,17 +124,14 @@ def check_free(output: str | None, *, force: bool) -> None:
     if _is_special(path):
         return
     if path.is_dir():
-        message = f"{path}: is a directory. Name a file in it"
-        raise BadUsage(message)
+        raise BadUsage(f"{path}: is a directory. Name a file in it")
     if path.exists() and not force:
-        message = f"{path}: exists already. Add --force to overwrite it"
-        raise BadUsage(message)
+        raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
     if not path.parent.is_dir():
-        message = f"{path.parent}: there is no such directory. Make it first"
-        raise BadUsage(message)
+        raise BadUsage(f"{path.parent}: there is no such directory. Make it first")
 
 
-def deliver(answer: str | bytes, output: str | None) -> None:
+def deliver_answer(answer: str | bytes, output: str | None) -> None:
     """Write an answer whole: into a new file that is then renamed, or to stdout."""
     with opened_output(output) as file:
         file.write(answer.encode() if isinstance(answer, str) else answer)
@@ -156,16 +153,18 @@ def opened_output(output: str | None) -> Iterator[BinaryIO]:
             with Path(output).open("wb") as file:
                 yield file
         else:
-            yield from _replaced(Path(output))
+            yield from _replacement_file(Path(output))
 
 
-def _replaced(path: Path) -> Iterator[BinaryIO]:
+def _replacement_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file that takes the place of a path once it is written whole."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".stepscope-")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        Path(temporary).chmod(0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -175,12 +174,6 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
 def _is_special(path: Path) -> bool:
     """Return whether the path is a terminal, a pipe or the like, not to be replaced."""
     return path.exists() and not path.is_dir() and not path.is_file()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 #: Tables into a pipe or a file may be this wide.
@@ -224,7 +217,7 @@ def text_width() -> int:
     return min(page_width(), _WIDEST)
 
 
-def draw(lines: Iterable[Line]) -> None:
+def draw_lines(lines: Iterable[Line]) -> None:
     """Write styled lines to the terminal."""
     from rich.console import Console  # noqa: PLC0415 - only when something is drawn
     from rich.text import Text  # noqa: PLC0415 - only when something is drawn
@@ -236,6 +229,25 @@ def draw(lines: Iterable[Line]) -> None:
                 *((printable_text(piece.text), _STYLES[piece.role]) for piece in one)
             )
         )
+
+
+def _make_bar() -> Bar:
+    """Return a bar on standard error that is gone when it stops."""
+    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
+    from rich.progress import (  # noqa: PLC0415 - only when something is drawn
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 class Progress:
@@ -258,30 +270,16 @@ class Progress:
                     self._bar.task_ids[0], completed=self._done, description=what
                 )
 
-    def appear(self) -> None:
+    def show_bar(self) -> None:
         """Draw the bar from now on."""
-        from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-        from rich.progress import (  # noqa: PLC0415 - only when something is drawn
-            BarColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
         with self._lock:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
+            self._bar = _make_bar()
             self._bar.add_task(
                 self._what, total=self._stages, completed=max(self._done, 0)
             )
             self._bar.start()
 
-    def vanish(self) -> None:
+    def hide_bar(self) -> None:
         """Remove the bar, where one was drawn."""
         with self._lock:
             if self._bar is not None:
@@ -289,13 +287,13 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(stages: int) -> Iterator[Progress]:
+def show_progress(stages: int) -> Iterator[Progress]:
     """Show the stages of the work inside the block, on a terminal only."""
     shown = Progress(stages)
     if not sys.stderr.isatty():
         yield shown
         return
-    timer = threading.Timer(_PATIENCE_S, shown.appear)
+    timer = threading.Timer(_PATIENCE_S, shown.show_bar)
     timer.daemon = True
     timer.start()
     try:
@@ -303,7 +301,7 @@ def progress(stages: int) -> Iterator[Progress]:
     finally:
         timer.cancel()
         timer.join()
-        shown.vanish()
+        shown.hide_bar()
 
 
 @contextlib.contextmanager
@@ -316,22 +314,8 @@ def recording_bar(expected_s: float | None) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console  # noqa: PLC0415 - only when something is drawn
-    from rich.progress import (  # noqa: PLC0415 - as above
-        BarColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-    from rich.progress import Progress as Bar  # noqa: PLC0415 - as above
-
     over = threading.Event()
-    with Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
+    with _make_bar() as bar:
         shown = bar.add_task("recording", total=expected_s)
 
         def move() -> None:

@@ -11,17 +11,17 @@ import msgspec
 
 from stepscope.cli.output import (
     check_free,
-    deliver,
-    draw,
+    deliver_answer,
+    draw_lines,
     is_terminal,
-    progress,
+    show_progress,
     text_width,
 )
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.report.compose import STAGES, compose, explain, judge
-from stepscope.report.outline import as_text
+from stepscope.report.compose import STAGES, compose, explain_rule, judge_profile
+from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import Piece, line, plain_text
 from stepscope.session import open_profile
@@ -41,17 +41,24 @@ if TYPE_CHECKING:
     from stepscope.report.page import Line
 
 
-def answer(asked: ReportRequest) -> int:
+def answer_request(asked: ReportRequest) -> int:
     """Report on one profile, or compare it, and return the exit status."""
-    _check(asked)
+    _check_options(asked)
     check_free(asked.output, force=asked.force)
-    kept_in = _promise_file(asked) if asked.store else None
+    kept_in = None
+    if asked.store:
+        # Only with --store.
+        from stepscope.compare.store import promise_file, read_promises  # noqa: PLC0415
+
+        kept_in = promise_file(asked.paths[0])
+        # A damaged file is found before anything is worked out.
+        read_promises(kept_in)
     if asked.explain is not None:
-        _explain(asked, asked.explain)
+        _explain_verdict(asked, asked.explain)
     elif asked.against:
-        _compare(asked, kept_in)
+        _compare_runs(asked, kept_in)
     else:
-        _report(asked, kept_in)
+        _report_run(asked, kept_in)
     return 0
 
 
@@ -59,22 +66,10 @@ def answer_difference(asked: DiffRequest) -> int:
     """Compare two runs, and return the exit status."""
     given = msgspec.structs.asdict(asked)
     paths, against = (given.pop("new"),), (given.pop("base"),)
-    return answer(ReportRequest(paths=paths, against=against, **given))
+    return answer_request(ReportRequest(paths=paths, against=against, **given))
 
 
-def _promise_file(asked: ReportRequest) -> Path:
-    from stepscope.compare.store import (  # noqa: PLC0415 - only with --store
-        promise_file,
-        read_promises,
-    )
-
-    kept_in = promise_file(asked.paths[0])
-    # A damaged file is found before anything is worked out.
-    read_promises(kept_in)
-    return kept_in
-
-
-def _check(asked: ReportRequest) -> None:
+def _check_options(asked: ReportRequest) -> None:
     """Refuse options that do not go together.
 
     Raises:
@@ -83,54 +78,52 @@ def _check(asked: ReportRequest) -> None:
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
-        message = (
+        raise BadUsage(
             "--explain is about one run: leave out --against and --store, or ask for "
             "the explanation by itself"
         )
-        raise BadUsage(message)
     if asked.same_work and not (asked.against or asked.store):
-        message = (
+        raise BadUsage(
             "--same-work says something of two runs: add --against BASE or --store"
         )
-        raise BadUsage(message)
     if asked.kernels is not None and asked.against:
-        message = "--kernels is about one run: leave out --against"
-        raise BadUsage(message)
+        raise BadUsage("--kernels is about one run: leave out --against")
     if asked.synthetic and not asked.against:
-        message = "--synthetic says something of two runs: add --against BASE"
-        raise BadUsage(message)
+        raise BadUsage("--synthetic says something of two runs: add --against BASE")
 
 
-def _report(asked: ReportRequest, kept_in: Path | None) -> None:
-    with progress(1 + STAGES) as shown:
+def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
+    with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
         document = compose(profile, shown)
     answers = None
     if kept_in is not None:
-        answers = _kept(asked, kept_in, _measured(profile, document.findings))
+        answers = _keep_promises(
+            asked, kept_in, _measure_run(profile, document.findings)
+        )
     if asked.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - only for this form
 
         beside = _as_json(kept_in, answers)
-        deliver(to_json.render_document(document, beside), asked.output)
+        deliver_answer(to_json.render_document(document, beside), asked.output)
         return
     outline = (*report_outline(document), *_kept_outline(kept_in, answers))
     _show_outline(outline, asked)
 
 
-def _compare(asked: ReportRequest, kept_in: Path | None) -> None:
+def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
     # Only of two runs.
     from stepscope.compare.comparison import compare  # noqa: PLC0415
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
     )
 
-    with progress(4) as shown:
+    with show_progress(4) as shown:
         shown.stage("Reading")
         base, new = (open_profile(*one) for one in (asked.against, asked.paths))
         shown.stage("Findings")
-        both = [_measured(one, judge(one).findings) for one in (base, new)]
+        both = [_measure_run(one, judge_profile(one).findings) for one in (base, new)]
         shown.stage("Comparing")
         found = compare(
             *both,
@@ -138,52 +131,51 @@ def _compare(asked: ReportRequest, kept_in: Path | None) -> None:
             same_work=asked.same_work,
             synthetic=asked.synthetic,
         )
-    answers = None if kept_in is None else _kept(asked, kept_in, both[1])
+    answers = None if kept_in is None else _keep_promises(asked, kept_in, both[1])
     if asked.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - only for this form
 
         beside = _as_json(kept_in, answers)
-        deliver(to_json.render_comparison(found, beside), asked.output)
+        deliver_answer(to_json.render_comparison(found, beside), asked.output)
         return
     _show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
 
 
-def _explain(asked: ReportRequest, rule: str) -> None:
+def _explain_verdict(asked: ReportRequest, rule: str) -> None:
     # Only with --explain.
     from stepscope.report.outline.explanation import (  # noqa: PLC0415
         explanation_outline,
     )
 
-    with progress(3) as shown:
+    with show_progress(3) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
         shown.stage("Explaining")
-        found = explain(profile, rule)
+        found = explain_rule(profile, rule)
     if asked.form == "json":
         from stepscope.report import to_json  # noqa: PLC0415 - only for this form
 
-        deliver(to_json.render_explanation(found), asked.output)
+        deliver_answer(to_json.render_explanation(found), asked.output)
         return
     _show_outline(explanation_outline(found), asked)
 
 
 def _show_outline(outline: Outline, asked: ReportRequest) -> None:
     if asked.form == "markdown":
-        # Only for this form.
-        from stepscope.report.outline import as_markdown  # noqa: PLC0415
-
-        deliver(as_markdown.render(outline), asked.output)
+        deliver_answer(as_markdown.render(outline), asked.output)
     else:
-        show(as_text.render(outline, width=text_width()), asked.output)
+        show_lines(as_text.render(outline, width=text_width()), asked.output)
 
 
-def _measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
+def _measure_run(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
     from stepscope.compare.measured import measured  # noqa: PLC0415 - to compare
 
     return measured(profile, findings)
 
 
-def _kept(asked: ReportRequest, kept_in: Path, run: Measured) -> tuple[Answer, ...]:
+def _keep_promises(
+    asked: ReportRequest, kept_in: Path, run: Measured
+) -> tuple[Answer, ...]:
     """Answer for earlier promises, and keep those of this run."""
     # Only with --store.
     from stepscope.compare.store import (  # noqa: PLC0415
@@ -222,14 +214,14 @@ def _as_json(
     return {"promises_kept": {"file": str(kept_in), "answers": answers}}
 
 
-def composed(paths: Sequence[str]) -> Document:
+def compose_with_progress(paths: Sequence[str]) -> Document:
     """Compute everything that a report needs, and show the progress meanwhile."""
-    with progress(1 + STAGES) as shown:
+    with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
         return compose(open_profile(*paths), shown)
 
 
-def show(lines: Sequence[Line], output: str | None = None) -> None:
+def show_lines(lines: Sequence[Line], output: str | None = None) -> None:
     """Write a page of text; in colours on a terminal.
 
     Its last line tells whoever waited for it that the kernels are not compiled.
@@ -237,6 +229,6 @@ def show(lines: Sequence[Line], output: str | None = None) -> None:
     if (notice := uncompiled_notice()) is not None:
         lines = [*lines, line(Piece(notice, "warn"))]
     if output is None and is_terminal():
-        draw(lines)
+        draw_lines(lines)
     else:
-        deliver(plain_text(lines), output)
+        deliver_answer(plain_text(lines), output)

@@ -91,7 +91,8 @@ class ReportRequest(ReadsProfiles, frozen=True, eq=True, kw_only=True):
     store: Annotated[
         bool,
         Option(
-            "Keep the promised gains beside the log directory; answer for earlier ones."
+            "Keep the promised gains next to the log directory, and answer for earlier "
+            "ones."
         ),
     ] = False
     explain: Annotated[
@@ -132,7 +133,7 @@ class DiffRequest(ReadsProfiles, frozen=True, kw_only=True):
 
 
 class ExplainRequest(ReadsProfiles, frozen=True, kw_only=True):
-    """Say who owns a stretch of idle time, and what ran meanwhile.
+    """Say who owns an interval of idle time, and what ran meanwhile.
 
     TIME counts from the start of the profile, as in the timeline. Give --at for the gap
     around an instant, or --from and --to. Without a device it is said whose time that
@@ -230,7 +231,9 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
     ] = None
     max_s: Annotated[
         float,
-        Option("End with the step that ends so many seconds after the first one.", "S"),
+        Option(
+            "End with the step that ends S seconds or more after the first one.", "S"
+        ),
     ] = 10.0
     wait_s: Annotated[
         float,
@@ -256,7 +259,7 @@ class RunRequest(Frozen, frozen=True, kw_only=True):
     device_tracer_level: Annotated[int, Option(_DEVICE_LEVELS, "0-1")] = 1
     python_sampling_hz: Annotated[
         float,
-        Option("Looks a second at which functions run; 0 takes none.", "HZ"),
+        Option("Stack samples a second; 0 takes none.", "HZ"),
     ] = 100.0
     record_shapes: Annotated[bool, Option("Shapes of ops' inputs (PyTorch).")] = False
     profile_memory: Annotated[bool, Option("Allocations (PyTorch).")] = False
@@ -331,7 +334,7 @@ class CaptureRequest(Frozen, frozen=True, kw_only=True):
         ),
     ] = None
     delay_ms: Annotated[
-        int, Option("Begin so much later.", "N", type=click.IntRange(0))
+        int, Option("Begin N milliseconds later.", "N", type=click.IntRange(0))
     ] = 0
     attempts: Annotated[
         int,
@@ -448,7 +451,7 @@ class ServeRequest(Frozen, frozen=True, kw_only=True):
 
 
 class DoctorRequest(Frozen, frozen=True, kw_only=True):
-    """Say what can be recorded here, what cannot, and what mends it.
+    """Say what can be recorded here, what cannot, and what fixes it.
 
     With PATH: what the recording of that log directory, run or file lacks, and why.
     The exit status is 1 where something cannot be recorded at all, or was lost.

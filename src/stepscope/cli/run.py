@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from stepscope.cli.requests import RunRequest
 
 
-def planned(logdir: str, **choices: Any) -> RunPlan:
+def plan_run(logdir: str, **choices: Any) -> RunPlan:
     """Make a plan for a run that begins now.
 
     Raises:
@@ -56,44 +56,28 @@ def planned(logdir: str, **choices: Any) -> RunPlan:
     ).checked()
 
 
-def answer(request: RunRequest) -> int:
+def answer_request(request: RunRequest) -> int:
     """Run the program, report what was recorded, and return the program's status.
 
     Raises:
         BadUsage: Options contradict each other, or cannot be followed.
     """
-    written = _written_options(click.get_current_context())
-    if request.serve is not None:
-        return _answer_served(request, request.serve, written)
-    if request.open_to is not None:
-        raise BadUsage("--open says who may ask a program that listens: add --serve.")
-    if request.certificate is not None or request.key is not None:
-        raise BadUsage("--certificate and --key encrypt a server: add --serve.")
-    plan = _plan_of(request, written)
-    arguments = resolve(request.command)
-    say(f"recording into {plan.logdir}, run {plan.run}")
-    status = recorded(arguments, plan)
-    directory = run_directory(Path(plan.logdir), plan.run)
-    with _status_kept("the report"):
-        if not request.no_report and _holds_traces(directory):
-            _report_apart(directory)
-    return status
-
-
-def _written_options(context: click.Context) -> list[str]:
-    """Return the options that were written, as they are called."""
+    context = click.get_current_context()
     by_default = click.core.ParameterSource.DEFAULT
-    return [
+    written = [
         option.opts[0]
         for option in context.command.params
         if isinstance(option, click.Option)
         and option.name is not None
         and context.get_parameter_source(option.name) is not by_default
     ]
-
-
-def _plan_of(request: RunRequest, written: Sequence[str]) -> RunPlan:
-    """Return the plan; a window that nobody bounds holds enough steps and no more."""
+    if request.serve is not None:
+        return _answer_served(request, request.serve, written)
+    if request.open_to is not None:
+        raise BadUsage("--open says who may ask a program that listens: add --serve.")
+    if request.certificate is not None or request.key is not None:
+        raise BadUsage("--certificate and --key encrypt a server: add --serve.")
+    # A window that nobody bounds holds enough steps and no more.
     given = msgspec.structs.asdict(request)
     choices = {name: given[name] for name in RunPlan._fields if name in given}
     del choices["logdir"]
@@ -101,7 +85,15 @@ def _plan_of(request: RunRequest, written: Sequence[str]) -> RunPlan:
         choices |= {"steps": USUAL_STEPS, "least_s": LEAST_WINDOW_S}
     if not {"--steps", "--record-s"} & set(written):
         choices["max_events"] = MAX_EVENTS
-    return planned(request.logdir, **choices)
+    plan = plan_run(request.logdir, **choices)
+    arguments = resolve(request.command)
+    say(f"recording into {plan.logdir}, run {plan.run}")
+    status = record_program(arguments, plan)
+    directory = run_directory(Path(plan.logdir), plan.run)
+    with _status_kept("the report"):
+        if not request.no_report and _holds_traces(directory):
+            _report_apart(directory)
+    return status
 
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
@@ -130,7 +122,7 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
             f"{others[0]} cannot be given with --serve, which records nothing by "
             "itself; give it to stepscope capture where it has it."
         )
-    plan = ServePlan.of(place, request.open_to)
+    plan = ServePlan.parse_place(place, request.open_to)
     files = _certificate_files(request.certificate, request.key)
     environment = armed_environment(
         {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
@@ -164,7 +156,7 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
     return "\n".join(str(Path(name).absolute()) for name in (certificate, key))
 
 
-def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
+def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
     reason = _why_unwritable(plan.logdir)
     if reason is not None:
@@ -177,22 +169,17 @@ def recorded(arguments: Sequence[str], plan: RunPlan) -> int:
     try:
         status = launch(arguments, plan._replace(notes=notes), os.environ)
         with _status_kept("finishing the recording"):
-            _finish(notes, plan, status)
+            kept, left_out = keep_the_best(read_notes(notes))
+            tell_early_ends(kept, status)
+            directory = run_directory(Path(plan.logdir), plan.run)
+            for sentence in describe(
+                kept, left_out, plan, anything=_holds_traces(directory), status=status
+            ):
+                say(sentence)
     finally:
         with _status_kept("tidying up"):
             shutil.rmtree(notes, ignore_errors=True)
     return status
-
-
-def _finish(notes: str, plan: RunPlan, status: int) -> None:
-    """Keep what was recorded of the program, and say what it is."""
-    kept, left_out = keep_the_best(read_notes(notes))
-    tell_early_ends(kept, status)
-    directory = run_directory(Path(plan.logdir), plan.run)
-    for sentence in describe(
-        kept, left_out, plan, anything=_holds_traces(directory), status=status
-    ):
-        say(sentence)
 
 
 def _folder_for_notes(logdir: str) -> str:
@@ -235,22 +222,10 @@ def _holds_traces(directory: Path) -> bool:
         return False
 
 
-def _is_empty(directory: Path) -> bool:
-    """Return whether a run holds no event."""
-    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
-
-    profile = open_profile(directory)
-    environments = (profile.trace(host).table("environment") for host in profile.hosts)
-    return not any(
-        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
-        for it in environments
-    )
-
-
 def _report_apart(directory: Path) -> None:
     """Report in a process of its own, which may want more memory than there is."""
     if not hasattr(os, "fork"):
-        _report(directory)
+        _print_report(directory)
         return
     process = os.fork()
     if not process:
@@ -276,20 +251,26 @@ def _report_and_exit(directory: Path) -> NoReturn:
         sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         with _status_kept("the report"):
-            _report(directory)
+            _print_report(directory)
         sys.stderr.flush()
     os._exit(0)
 
 
-def _report(directory: Path) -> None:
+def _print_report(directory: Path) -> None:
     """Print the report on standard error, apart from the program's own output."""
     check_threads()
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
     )
+    from stepscope.session import open_profile  # noqa: PLC0415 - only when there is a report
 
-    if _is_empty(directory):
+    profile = open_profile(directory)
+    environments = (profile.trace(host).table("environment") for host in profile.hosts)
+    if not any(
+        not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
+        for it in environments
+    ):
         say("the recording holds no event, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):
-        reporting.answer(ReportRequest(paths=(str(directory),)))
+        reporting.answer_request(ReportRequest(paths=(str(directory),)))

@@ -16,7 +16,7 @@ from stepscope.cli.output import text_width
 from stepscope.errors import BadUsage
 from stepscope.formats.beside import read_kernels
 from stepscope.remote import client
-from stepscope.remote.addresses import addresses
+from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.serve.app import App
 from stepscope.serve.built import missing_page_notice
@@ -44,14 +44,14 @@ _FIRST: Final = "overview_page"
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is looked for, not bound
 
 
-def answer(request: ServeRequest) -> int:
+def answer_request(request: ServeRequest) -> int:
     """Serve until interrupted, and return the exit status."""
     if request.kernels is not None:
         # A table that cannot be read is said here, not run by run in a browser.
         read_kernels(request.kernels)
     program = ProgramFiles(request.source) if request.source else None
     store = Store(open_source(request.logdir), kernels=request.kernels)
-    captures = _captures(store, request) if request.capture else None
+    captures = _make_capturing(store, request) if request.capture else None
     server = make_server(request.host, request.port, _not_yet)
     with server:
         policy = make_policy(request.host, server.port)
@@ -65,14 +65,14 @@ def answer(request: ServeRequest) -> int:
         )
         # The greeting asks for it; a second one finds nothing to interrupt.
         signal.signal(signal.SIGINT, _end_now)
-        click.echo(_greeting(request.logdir, request.host, server, policy))
+        click.echo(_greeting_lines(request.logdir, request.host, server, policy))
         # The newest run is most likely wanted: it is read while a browser opens.
         Thread(target=store.read_newest, args=(_FIRST,), daemon=True).start()
         server.serve_forever()
     return 0
 
 
-def _captures(store: Store, request: ServeRequest) -> Capturing:
+def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
     """Return what records the programs at these addresses into the log directory.
 
     Raises:
@@ -85,7 +85,7 @@ def _captures(store: Store, request: ServeRequest) -> Capturing:
         checked_token(token, "--capture-token, STEPSCOPE_TOKEN")
     if not Path(logdir).is_dir():
         raise BadUsage(
-            f"{logdir} is no directory of this machine, so nothing can be recorded "
+            f"{logdir} is not a directory of this machine, so nothing can be recorded "
             "into it; give a log directory, or leave out --capture."
         )
 
@@ -111,7 +111,9 @@ def _captures(store: Store, request: ServeRequest) -> Capturing:
             return failed.outcome
 
     return Capturing(
-        addresses(request.capture), record, lambda: store.current_listing(now=True)
+        parse_addresses(request.capture),
+        record,
+        lambda: store.current_listing(now=True),
     )
 
 
@@ -134,7 +136,7 @@ def _not_yet(environ: object, start_response: object) -> list[bytes]:
     return []
 
 
-def _greeting(logdir: str, host: str, server: Server, policy: Policy) -> str:
+def _greeting_lines(logdir: str, host: str, server: Server, policy: Policy) -> str:
     shown = _EVERYWHERE.get(host, host)
     name = f"[{shown}]" if ":" in shown else shown
     token = "" if policy.token is None else f"?token={policy.token}"

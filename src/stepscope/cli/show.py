@@ -18,18 +18,18 @@ from stepscope.analysis.trace_viewer.events import all_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.cli.output import (
     check_free,
-    deliver,
+    deliver_answer,
     opened_output,
     page_width,
-    progress,
+    show_progress,
 )
 from stepscope.cli.requests import SHOW_FORMS
 from stepscope.derive.model.view_names import SHOWN
 from stepscope.errors import BadUsage
 from stepscope.report import to_json, to_pprof, to_table, to_trace_json
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.exports import render_csv, render_parquet
-from stepscope.report.tables import LIMITS, SUMMARY, choose, name_of_main, tables
+from stepscope.report.tables import LIMITS, SUMMARY, choose_table, name_of_main, tables
 from stepscope.report.text import model as text_model
 from stepscope.report.text import op as text_op
 from stepscope.report.text import pod as text_pod
@@ -61,16 +61,23 @@ _HOSTS: Final = "hosts"
 PRODUCERS: Final = tuple(dict.fromkeys(one for tool in TOOLS for one in tool.compat))
 
 
-def answer(request: ShowRequest) -> int:
+def answer_request(request: ShowRequest) -> int:
     """Run the tool, write what it found, and return the exit status."""
     if request.compat is not None:
         options = request.options | {COMPAT: request.compat}
         request = msgspec.structs.replace(request, options=options)
-    tool = _checked(request)
-    with progress(stages=2) as shown:
+    tool = _check_request(request)
+    with show_progress(stages=2) as shown:
         shown.stage("Reading")
         profile = open_profile(*request.paths, kernels=request.kernels)
-        asked, options = profile, _options(request, tool)
+        # A tool that has no numbers of the producer gives its own.
+        known = tool.options.__struct_fields__
+        chosen = dict(request.options)
+        if not tool.compat:
+            chosen.pop(COMPAT, None)
+        if request.form in _EXPORTS:
+            chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
+        asked, options = profile, chosen
         if request.hosts:
             profile = profile.select(request.hosts)
             if _HOSTS in tool.options.__struct_fields__:
@@ -82,12 +89,12 @@ def answer(request: ShowRequest) -> int:
         if request.form == "json" and isinstance(result, TraceViewerResult):
             _write_trace(result, asked, request.output)
             return 0
-        written = _written(request, tool, profile, result)
+        written = _written_answer(request, tool, profile, result)
     if isinstance(written, Unavailable):
         why = written.reason
         click.echo(f"stepscope: {tool.name} is not available: {why}", err=True)
         return _NO
-    deliver(written, request.output)
+    deliver_answer(written, request.output)
     return 0
 
 
@@ -95,8 +102,11 @@ def _write_trace(
     result: TraceViewerResult, profile: ProfileData, output: str | None
 ) -> None:
     """Write a whole trace for other viewers, compressed where the name says so."""
-    answer = to_json.envelope(
-        "trace_viewer", result, profile=describe(profile), quality=doubts(profile)
+    answer = to_json.make_envelope(
+        "trace_viewer",
+        result,
+        profile=describe_profile(profile),
+        quality=recording_doubts(profile),
     )
     hosts, _ = host_traces(profile)
     spans = all_spans(profile)
@@ -109,46 +119,28 @@ def _write_trace(
             to_trace_json.write_trace(answer, hosts, spans, packed.write)
 
 
-def _checked(request: ShowRequest) -> Tool:
+def _check_request(request: ShowRequest) -> Tool:
     """Find the tool, and refuse what cannot be done before anything is read."""
     tool = find_tool(request.tool)
     if request.form not in SHOW_FORMS:
         raise BadUsage.unknown_name("format", request.form, SHOW_FORMS)
     if request.form in _BYTES and request.output is None:
-        message = f"{request.form} is not text for a terminal; add -o FILE"
-        raise BadUsage(message)
+        raise BadUsage(f"{request.form} is not text for a terminal; add -o FILE")
     if request.form == "pprof" and "view" not in tool.options.__struct_fields__:
-        message = f"pprof is a form of model_views; {tool.name} has no such form"
-        raise BadUsage(message)
+        raise BadUsage(f"pprof is a form of model_views; {tool.name} has no such form")
     producer = request.options.get(COMPAT, PRODUCERS[0])
     if producer not in PRODUCERS:
         raise BadUsage.unknown_name("producer", str(producer), PRODUCERS)
     for option in request.options:
         if option not in tool.options.__struct_fields__ and option != COMPAT:
-            message = f"{tool.name} has no option --{option.replace('_', '-')}"
-            raise BadUsage(message)
+            raise BadUsage(f"{tool.name} has no option --{option.replace('_', '-')}")
     if {"op", "scope"} <= request.options.keys():
-        message = "--op and --scope exclude each other; ask for one of them"
-        raise BadUsage(message)
+        raise BadUsage("--op and --scope exclude each other; ask for one of them")
     check_free(request.output, force=request.force)
     return tool
 
 
-def _options(request: ShowRequest, tool: Tool) -> dict[str, object]:
-    """Return the options that the tool has, and ask for all points in an export.
-
-    A tool that has no numbers of the producer gives its own.
-    """
-    known = tool.options.__struct_fields__
-    chosen = dict(request.options)
-    if not tool.compat:
-        chosen.pop(COMPAT, None)
-    if request.form in _EXPORTS:
-        chosen = {**dict.fromkeys(LIMITS.intersection(known)), **chosen}
-    return chosen
-
-
-def _written(
+def _written_answer(
     request: ShowRequest,
     tool: Tool,
     profile: ProfileData,
@@ -156,8 +148,11 @@ def _written(
 ) -> str | bytes | Unavailable:
     if request.form == "json":
         return to_json.render_envelope(
-            to_json.envelope(
-                tool.name, result, profile=describe(profile), quality=doubts(profile)
+            to_json.make_envelope(
+                tool.name,
+                result,
+                profile=describe_profile(profile),
+                quality=recording_doubts(profile),
             )
         )
     title = f"{tool.title} · {profile.run} · {', '.join(profile.hosts)}"
@@ -167,24 +162,13 @@ def _written(
         return to_table.render_unavailable(title, result, width=page_width())
     found = tables(result)
     name = request.table or getattr(result, "view", None)
-    chosen = choose(found, name)
+    chosen = choose_table(found, name)
     if request.form == "pprof":
         return to_pprof.render(chosen, view=str(name), comments=(title,))
     if request.form in _EXPORTS:
         is_csv = request.form == "csv"
         return render_csv(chosen) if is_csv else render_parquet(chosen)
     return _on_screen(request, profile, result, title, found)
-
-
-def _of_the_run(profile: ProfileData) -> list[str]:
-    """Return the warnings about the run as a whole, each once."""
-    return list(
-        dict.fromkeys(
-            doubt.message
-            for doubt in doubts(profile)
-            if doubt.scope == "run" and doubt.severity != "info"
-        )
-    )
 
 
 def _on_screen(
@@ -202,7 +186,13 @@ def _on_screen(
         return text_pod.render(
             result,
             title=title,
-            doubts=_of_the_run(profile),
+            doubts=list(
+                dict.fromkeys(
+                    doubt.message
+                    for doubt in recording_doubts(profile)
+                    if doubt.scope == "run" and doubt.severity != "info"
+                )
+            ),
             others=list(found),
             width=width,
         )
@@ -220,7 +210,7 @@ def _on_screen(
         )
     name = request.table or name_of_main(found)
     return to_table.render(
-        choose(found, name),
+        choose_table(found, name),
         title=f"{title} · {name}",
         missing=getattr(result, "missing", ()) if name != SUMMARY else (),
         others=[other for other in found if other != name],

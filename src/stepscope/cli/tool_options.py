@@ -32,7 +32,7 @@ class _Value(NamedTuple):
     by_commas: bool = False
 
 
-def _declared() -> dict[str, dict[str, inspect.Field]]:
+def _declared_fields() -> dict[str, dict[str, inspect.Field]]:
     """Return option → tools that have it, each with the option's field."""
     found: dict[str, dict[str, inspect.Field]] = {}
     for tool, options in OPTIONS.items():
@@ -43,19 +43,19 @@ def _declared() -> dict[str, dict[str, inspect.Field]]:
     return found
 
 
-def _value(kind: inspect.Type) -> _Value:
+def _option_value(kind: inspect.Type) -> _Value:
     if isinstance(kind, inspect.UnionType):
         (inner,) = (one for one in kind.types if not isinstance(one, inspect.NoneType))
-        return _value(inner)
+        return _option_value(inner)
     if isinstance(kind, inspect.Metadata):
         title = (kind.extra_json_schema or {}).get("title")
-        plain = _value(kind.type)
+        plain = _option_value(kind.type)
         return plain._replace(title=title) if title else plain
     if isinstance(kind, inspect.VarTupleType):
         item = kind.item_type
         extra = item.extra if isinstance(item, inspect.Metadata) else None
         commas = not (extra or {}).get("holds_commas", False)
-        return _value(item)._replace(several=True, by_commas=commas)
+        return _option_value(item)._replace(several=True, by_commas=commas)
     if isinstance(kind, inspect.LiteralType):
         return _Value(str, "WORD", words=tuple(map(str, kind.values)))
     return _PLAIN[type(kind)]
@@ -71,12 +71,12 @@ _PLAIN: Final[dict[type[inspect.Type], _Value]] = {
 
 def tool_options() -> list[click.Option]:
     """Return every option of every tool; they have no defaults."""
-    return [_option(name, of) for name, of in _declared().items()]
+    return [_make_option(name, of) for name, of in _declared_fields().items()]
 
 
-def _option(name: str, fields: dict[str, inspect.Field]) -> click.Option:
-    value = _value(next(iter(fields.values())).type)
-    flag, text = f"--{name.replace('_', '-')}", _help(name, fields, value)
+def _make_option(name: str, fields: dict[str, inspect.Field]) -> click.Option:
+    value = _option_value(next(iter(fields.values())).type)
+    flag, text = f"--{name.replace('_', '-')}", _option_help(name, fields, value)
     if value.kind is bool:
         return click.Option([flag], is_flag=True, default=None, help=text)
     title = f"{value.title},…" if value.by_commas else value.title
@@ -85,7 +85,7 @@ def _option(name: str, fields: dict[str, inspect.Field]) -> click.Option:
     )
 
 
-def _help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
+def _option_help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
     """Write the sentence of each tool; tools with equal sentences share one."""
     said: dict[str, list[str]] = {}
     for tool, field in fields.items():
@@ -105,12 +105,12 @@ def _help(name: str, fields: dict[str, inspect.Field], value: _Value) -> str:
 
 def chosen_options(given: dict[str, Any]) -> dict[str, object]:
     """Return the options that were given, as tools take them."""
-    declared = _declared()
+    declared = _declared_fields()
     chosen: dict[str, object] = {}
     for name, value in given.items():
         if value is None or value == ():
             continue
-        takes = _value(next(iter(declared[name].values())).type)
+        takes = _option_value(next(iter(declared[name].values())).type)
         chosen[name] = value
         if takes.by_commas:
             words = [word for one in value for word in one.split(",")]

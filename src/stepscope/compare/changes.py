@@ -119,7 +119,7 @@ def owner_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     """
     known = [one.name for one in OWNERS if _both_know(one.name, base, new)]
     return _largest_first(
-        _of_steps(name, base, new, base.owners_ps[name], new.owners_ps[name])
+        _change_of_steps(name, base, new, base.owners_ps[name], new.owners_ps[name])
         for name in known
         if any(base.owners_ps[name]) or any(new.owners_ps[name])
     )
@@ -146,7 +146,7 @@ def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
             )
             for one in (base, new)
         ]
-        found.append(_of_steps(category, base, new, *sums))
+        found.append(_change_of_steps(category, base, new, *sums))
     return tuple(found)
 
 
@@ -154,7 +154,7 @@ def _both_know(owner: str, base: RunTimes, new: RunTimes) -> bool:
     return owner in base.owners_ps and owner in new.owners_ps
 
 
-def _of_steps(
+def _change_of_steps(
     name: str,
     base: RunTimes,
     new: RunTimes,
@@ -190,10 +190,10 @@ def op_changes(
         batches: By what to divide the times of a step of the base and of the new run.
     """
     return _largest_first(
-        _named(
+        _change_of_name(
             key.name,
-            _divided(base.get(key), batches[0]),
-            _divided(new.get(key), batches[1]),
+            _divide_or_none(base.get(key), batches[0]),
+            _divide_or_none(new.get(key), batches[1]),
             side=key.side,
         )
         for key in base.keys() | new.keys()
@@ -214,11 +214,11 @@ def kernel_changes(
         batches: By what to divide the times of a step of the base and of the new run.
     """
     alone = _without_common_op(base, new)
-    before, after = (_merged(one, alone) for one in (base, new))
+    before, after = (_merge_kernel_times(one, alone) for one in (base, new))
     found = []
     for key in before.keys() | after.keys():
         old, other = before.get(key), after.get(key)
-        change = _named(
+        change = _change_of_name(
             key.name,
             None if old is None else old.ms / batches[0],
             None if other is None else other.ms / batches[1],
@@ -241,7 +241,7 @@ def _without_common_op(base: KernelTimes, new: KernelTimes) -> set[str]:
     return (names[0] & names[1]) - common
 
 
-def _merged(times: KernelTimes, alone: set[str]) -> KernelTimes:
+def _merge_kernel_times(times: KernelTimes, alone: set[str]) -> KernelTimes:
     """Return the times by kernel, some of them whatever op launched them."""
     found: KernelTimes = {}
     for key, one in times.items():
@@ -263,11 +263,11 @@ def with_shares(
     )
 
 
-def _divided(value: float | None, by: float) -> float | None:
+def _divide_or_none(value: float | None, by: float) -> float | None:
     return None if value is None else value / by
 
 
-def _named(
+def _change_of_name(
     name: str,
     before: float | None,
     after: float | None,

@@ -151,7 +151,7 @@ def compare(
         synthetic: Whether somebody states that the new run has synthetic data.
     """
     parity = parity_of(base.work, new.work, thresholds=thresholds, same_work=same_work)
-    batches = _batches(base.work, new.work)
+    batches = _batch_divisors(base.work, new.work)
     time = time_between(base.times, new.times, parity, batches)
     note = _Notes()
     tables: dict[str, tuple[Change, ...] | None] = {}
@@ -163,8 +163,8 @@ def compare(
         tables[name] = changes
     group = _steps_per_column(base, new)
     return Comparison(
-        base=_alone(base, batches[0], group),
-        new=_alone(new, batches[1], group),
+        base=_run_of_two(base, batches[0], group),
+        new=_run_of_two(new, batches[1], group),
         per="step" if batches == (1.0, 1.0) else "batch",
         parity=parity,
         step_time=note.present("step_time", time),
@@ -172,7 +172,7 @@ def compare(
         if synthetic
         else None,
         **tables,
-        findings=_findings(base.findings, new.findings),
+        findings=_compare_findings(base.findings, new.findings),
         promises=answers_to(
             promises_of(base.findings, batches[0]),
             new.findings,
@@ -214,14 +214,14 @@ class _Notes:
         return found
 
 
-def _batches(base: Work, new: Work) -> tuple[float, float]:
+def _batch_divisors(base: Work, new: Work) -> tuple[float, float]:
     """Return by what times are divided: batches where both runs say how many."""
     if base.batches is None or new.batches is None:
         return 1.0, 1.0
     return base.batches, new.batches
 
 
-def _alone(one: Measured, batches: float, group: int) -> RunOfTwo:
+def _run_of_two(one: Measured, batches: float, group: int) -> RunOfTwo:
     times = None if isinstance(one.times, Unavailable) else one.times.per(batches)
     return RunOfTwo(
         run=one.run,
@@ -232,7 +232,7 @@ def _alone(one: Measured, batches: float, group: int) -> RunOfTwo:
         recording_ms=None
         if times is None
         else times.recording_ps / len(times.window_ps) / batches / PS_PER_MS,
-        columns=None if times is None else _columns(times, group),
+        columns=None if times is None else _compared_columns(times, group),
     )
 
 
@@ -250,7 +250,7 @@ def _steps_per_column(base: Measured, new: Measured) -> int:
     return max(math.ceil(max(counts, default=1) / _MOST_COLUMNS), 1)
 
 
-def _columns(times: RunTimes, group: int) -> StepColumns:
+def _compared_columns(times: RunTimes, group: int) -> StepColumns:
     found: dict[str, tuple[float, ...]] = {}
     for category in CATEGORIES:
         series = [
@@ -268,7 +268,7 @@ def _columns(times: RunTimes, group: int) -> StepColumns:
 _Table: TypeAlias = tuple[Change, ...] | Unavailable
 
 
-def _of_times(
+def _compare_times(
     compared: Callable[[RunTimes, RunTimes], tuple[Change, ...]],
 ) -> Callable[[Measured, Measured, tuple[float, float]], _Table]:
     def table(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
@@ -286,7 +286,7 @@ _NO_TIMES: Final = Unavailable(
 )
 
 
-def _ops(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
+def _compare_ops(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
     if isinstance(base.ops, Unavailable):
         return base.ops
     if isinstance(new.ops, Unavailable):
@@ -294,7 +294,9 @@ def _ops(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
     return op_changes(base.ops, new.ops, batches)
 
 
-def _kernels(base: Measured, new: Measured, batches: tuple[float, float]) -> _Table:
+def _compare_kernels(
+    base: Measured, new: Measured, batches: tuple[float, float]
+) -> _Table:
     if isinstance(base.kernels, Unavailable):
         return base.kernels
     if isinstance(new.kernels, Unavailable):
@@ -305,14 +307,14 @@ def _kernels(base: Measured, new: Measured, batches: tuple[float, float]) -> _Ta
 _TABLES: Final[
     dict[str, Callable[[Measured, Measured, tuple[float, float]], _Table]]
 ] = {
-    "breakdown": _of_times(breakdown_changes),
-    "owners": _of_times(owner_changes),
-    "ops": _ops,
-    "kernels": _kernels,
+    "breakdown": _compare_times(breakdown_changes),
+    "owners": _compare_times(owner_changes),
+    "ops": _compare_ops,
+    "kernels": _compare_kernels,
 }
 
 
-def _findings(
+def _compare_findings(
     base: Sequence[Finding], new: Sequence[Finding]
 ) -> tuple[FindingChange, ...]:
     """List the findings that fail in one of the runs, in the order of the guides."""
@@ -328,7 +330,7 @@ def _findings(
             FindingChange(
                 id=name,
                 title=failed[0].title,
-                change=_change(old, other),
+                change=_finding_change(old, other),
                 base=None if old is None else old.status,
                 new=None if other is None else other.status,
                 severity=failed[0].severity,
@@ -339,7 +341,7 @@ def _findings(
     return tuple(changes)
 
 
-def _change(
+def _finding_change(
     old: Finding | None, new: Finding | None
 ) -> Literal["gone", "came", "stayed", "unknown"]:
     if old is None or new is None or "cannot_tell" in (old.status, new.status):

@@ -63,7 +63,7 @@ _SIDES: Final[dict[str, Literal["host", "device"]]] = {
 
 def op_times(profile: ProfileData) -> OpTimes | Unavailable:
     """Return what each op takes of a step of all hosts and devices."""
-    found = _by_name(profile, "framework_op_stats", ("name", "host_or_device"))
+    found = _rows_by_name(profile, "framework_op_stats", ("name", "host_or_device"))
     if isinstance(found, Unavailable):
         return found
     return {OpKey(name, _SIDES[side]): ms for (name, side), ms in found.items()}
@@ -71,7 +71,7 @@ def op_times(profile: ProfileData) -> OpTimes | Unavailable:
 
 def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
     """Return what each kernel takes of a step of all hosts and devices."""
-    found = _by_name(profile, "kernel_stats", ("kernel_name", "op_name"))
+    found = _rows_by_name(profile, "kernel_stats", ("kernel_name", "op_name"))
     if isinstance(found, Unavailable):
         return found
     runs = kernel_runs(profile)
@@ -81,7 +81,7 @@ def kernel_times(profile: ProfileData) -> KernelTimes | Unavailable:
     }
 
 
-def _by_name(
+def _rows_by_name(
     profile: ProfileData, tool: str, keys: tuple[str, str]
 ) -> dict[tuple[str, str], float] | Unavailable:
     """Return ms of a step by two columns; unavailable where there is no such time."""
@@ -134,7 +134,7 @@ def measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
     return Measured(
         run=profile.run,
         hosts=profile.hosts,
-        start_unix_ns=_start(profile),
+        start_unix_ns=_start_of_run(profile),
         findings=findings,
         work=work_of(profile),
         times=run_times(profile),
@@ -143,7 +143,7 @@ def measured(profile: ProfileData, findings: tuple[Finding, ...]) -> Measured:
     )
 
 
-def _start(profile: ProfileData) -> int | None:
+def _start_of_run(profile: ProfileData) -> int | None:
     for host in profile.hosts:
         table = profile.table(host, "environment")
         if not isinstance(table, Unavailable):

@@ -83,12 +83,12 @@ def parity_of(
             the recordings do not show, but not what they show to differ.
     """
     checks = (
-        _devices(base, new),
-        _steps(base, new, thresholds),
-        _batch(base, new, thresholds),
-        _model(base, new),
-        _counted("kernels", base.kernels, new.kernels, thresholds),
-        _counted("ops", base.ops, new.ops, thresholds),
+        _check_devices(base, new),
+        _check_steps(base, new, thresholds),
+        _check_batch(base, new, thresholds),
+        _check_model(base, new),
+        _check_counts("kernels", base.kernels, new.kernels, thresholds),
+        _check_counts("ops", base.ops, new.ops, thresholds),
     )
     disproof = [one for one in checks[:4] if one.status == "differs"]
     doubts = [one for one in checks[1:3] if one.status == "unknown"]
@@ -121,7 +121,7 @@ def overlap(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     return common / either if either else 1.0
 
 
-def _devices(base: Work, new: Work) -> Check:
+def _check_devices(base: Work, new: Work) -> Check:
     told = [_device_text(one) for one in (base, new)]
     same = (base.devices, base.processes) == (new.devices, new.processes)
     return Check(
@@ -141,7 +141,7 @@ def _device_text(work: Work) -> str:
     return f"{kinds or 'no device'}{processes}"
 
 
-def _steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
+def _check_steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
     reasons = []
     for name, work in (("base", base), ("new", new)):
         if work.steps < thresholds.few_steps.value:
@@ -162,7 +162,7 @@ def _steps(base: Work, new: Work, thresholds: Thresholds) -> Check:
     )
 
 
-def _batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
+def _check_batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
     """Compare the sizes of batches by the best evidence that both runs hold."""
     if base.batch_sizes is not None and new.batch_sizes is not None:
         told = [", ".join(map(str, one.batch_sizes or ())) for one in (base, new)]
@@ -183,9 +183,9 @@ def _batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
         ("programs", base.program_inputs, new.program_inputs),
         ("launches", base.launches, new.launches),
     ):
-        shared = None if a is None or b is None else _shared(a, b)
+        shared = None if a is None or b is None else _shape_agreement(a, b)
         if shared is not None:
-            return _of_shapes(by, *shared, thresholds)
+            return _check_shapes(by, *shared, thresholds)
     if base.batch_sizes is not None and base.batch_sizes == new.batch_sizes:
         told_both = ", ".join(map(str, base.batch_sizes))
         return Check(
@@ -203,7 +203,7 @@ def _batch(base: Work, new: Work, thresholds: Thresholds) -> Check:
     )
 
 
-def _shared(
+def _shape_agreement(
     a: Mapping[str, Counts], b: Mapping[str, Counts]
 ) -> tuple[float, str | None] | None:
     """Return how far the shapes agree where a name runs as often in both.
@@ -230,7 +230,7 @@ def _shared(
     return (common / either, different) if enough else None
 
 
-def _of_shapes(
+def _check_shapes(
     by: str, agreed: float, different: str | None, thresholds: Thresholds
 ) -> Check:
     # A program is compiled for its sizes: a single other one makes it another program.
@@ -249,7 +249,7 @@ def _of_shapes(
     )
 
 
-def _model(base: Work, new: Work) -> Check:
+def _check_model(base: Work, new: Work) -> Check:
     if base.variables is None or new.variables is None:
         return Check(topic="model", status="unknown", reason=_NO_VARIABLES)
     counts = [sum(one.variables.values()) for one in (base, new) if one.variables]
@@ -267,7 +267,7 @@ def _model(base: Work, new: Work) -> Check:
 _NO_VARIABLES: Final = "The variables of the model were not recorded in both runs."
 
 
-def _counted(
+def _check_counts(
     topic: Literal["kernels", "ops"],
     base: Counts | None,
     new: Counts | None,

@@ -125,18 +125,24 @@ def answers_to(
         batches: Number of batches of a step of the new run.
     """
     if isinstance(time, Unavailable):
-        return tuple(_without(one, "not_comparable", time.reason) for one in promises)
+        return tuple(
+            _outcome_without_gain(one, "not_comparable", time.reason)
+            for one in promises
+        )
     by_id = {one.id: one for one in findings}
     states = {
-        one.finding: _tried(one, by_id.get(one.finding), thresholds, batches)
+        one.finding: _is_cause_changed(one, by_id.get(one.finding), thresholds, batches)
         for one in promises
     }
     tried = [one for one in promises if states[one.finding] is True]
-    joint = [_kept(tried, time)] if len(tried) > 1 else []
-    return (*joint, *(_single(one, states, len(tried), time) for one in promises))
+    joint = [_outcome_of_gain(tried, time)] if len(tried) > 1 else []
+    return (
+        *joint,
+        *(_outcome_of_one(one, states, len(tried), time) for one in promises),
+    )
 
 
-def _single(
+def _outcome_of_one(
     promise: Promise,
     states: Mapping[str, bool | None],
     tried: int,
@@ -144,18 +150,18 @@ def _single(
 ) -> Outcome:
     state = states[promise.finding]
     if state is None:
-        return _without(promise, "not_comparable", _UNSEEN)
+        return _outcome_without_gain(promise, "not_comparable", _UNSEEN)
     if not state:
-        return _without(promise, "untried", None)
+        return _outcome_without_gain(promise, "untried", None)
     if tried > 1:
-        return _without(promise, "joint", None)
-    return _kept([promise], time)
+        return _outcome_without_gain(promise, "joint", None)
+    return _outcome_of_gain([promise], time)
 
 
 _UNSEEN: Final = "The new run does not show whether the cause is gone."
 
 
-def _tried(
+def _is_cause_changed(
     promise: Promise, now: Finding | None, thresholds: Thresholds, batches: float
 ) -> bool | None:
     """Return whether the cause was changed: its effect is gone, or most of it is."""
@@ -167,7 +173,7 @@ def _tried(
     return now.status != "fail"
 
 
-def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
+def _outcome_of_gain(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     """Compare what some changes gained with what they promised together.
 
     Together they gain at least what the best of them does, and at most the sum, and no
@@ -202,7 +208,9 @@ def _kept(promises: Sequence[Promise], time: StepTimeChange) -> Outcome:
     )
 
 
-def _without(promise: Promise, verdict: Verdict, reason: str | None) -> Outcome:
+def _outcome_without_gain(
+    promise: Promise, verdict: Verdict, reason: str | None
+) -> Outcome:
     return Outcome(
         findings=(promise.finding,),
         titles=(promise.title,),

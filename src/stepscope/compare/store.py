@@ -172,13 +172,13 @@ def answered(
         same_work: Whether somebody states that the work is the same.
     """
     name, start = run.run, run.start_unix_ns
-    work = _digested(run.work)
+    work = _work_with_digests(run.work)
     answers: list[Answer] = []
     runs = dict(kept.runs)
     for other, stored in kept.runs.items():
         if other == name or not stored.promises or _is_later(stored, start):
             continue
-        one = _answer(other, stored, run, work, thresholds, same_work=same_work)
+        one = _compute_answer(other, stored, run, work, thresholds, same_work=same_work)
         answers.append(one)
         if one.outcomes:
             runs[other] = msgspec.structs.replace(
@@ -199,7 +199,7 @@ def answered(
     return Kept(runs=runs), tuple(answers)
 
 
-def _answer(
+def _compute_answer(
     other: str,
     stored: StoredRun,
     run: Measured,
@@ -232,30 +232,32 @@ def _is_later(stored: StoredRun, start: int | None) -> bool:
     )
 
 
-def _digested(work: Work) -> Work:
+def _work_with_digests(work: Work) -> Work:
     """Return the work with short digests for names, which may be long and private."""
     changed: dict[str, object] = {}
     for field in ("kernels", "ops"):
         counts: Counts | None = getattr(work, field)
-        changed[field] = None if counts is None else _short(counts)
+        changed[field] = None if counts is None else _digest_names(counts)
     for field in ("launches", "shapes", "program_inputs"):
         nested: dict[str, Counts] | None = getattr(work, field)
         changed[field] = (
             None
             if nested is None
-            else {_digest(name): _short(one) for name, one in nested.items()}
+            else {
+                _name_digest(name): _digest_names(one) for name, one in nested.items()
+            }
         )
     return msgspec.structs.replace(work, **changed)
 
 
-def _short(counts: Counts) -> Counts:
+def _digest_names(counts: Counts) -> Counts:
     found: Counts = {}
     for name, count in counts.items():
-        found[_digest(name)] = found.get(_digest(name), 0.0) + count
+        found[_name_digest(name)] = found.get(_name_digest(name), 0.0) + count
     return found
 
 
-def _digest(name: str) -> str:
+def _name_digest(name: str) -> str:
     return hashlib.blake2s(
         name.encode("utf-8", "surrogatepass"), digest_size=8
     ).hexdigest()

@@ -185,40 +185,44 @@ class _Measured(Frozen, frozen=True):
 
 def work_of(profile: ProfileData) -> Work:
     """Count what the measured steps of all hosts do, for one step or one batch."""
-    hosts = _hosts(profile)
+    hosts = _known_hosts(profile)
     count = sum(len(one.starts) for one in hosts)
-    batches = _batches(profile, hosts)
+    batches = _batches_of_hosts(profile, hosts)
     unit = max(count if batches is None else round(batches * count), 1)
-    launched = [_launches(profile, one) for one in hosts]
+    launched = [_launched_kernels(profile, one) for one in hosts]
     ran = [one for one in launched if one is not None]
-    shapes, ops = _ops(profile, hosts, unit)
+    shapes, ops = _count_ops(profile, hosts, unit)
     stepped = [profile.derived(one.host, steps) for one in hosts]
     known = [one for one in stepped if not isinstance(one, Unavailable)]
     least = min(known, key=lambda one: one.confidence, default=None)
     rows = pl.concat(ran) if ran else None
     return Work(
-        devices=_devices(profile),
-        processes=_processes(profile),
+        devices=_devices_used(profile),
+        processes=_process_count(profile),
         steps=count if least is not None else 0,
         step_source=None if least is None else least.source,
         confidence=0.0 if least is None else least.confidence,
         batches=batches,
-        kernels=None if rows is None else _per(rows, "kernel", unit),
-        launches=None if rows is None else _nested(rows, "kernel", "shape", unit),
-        ops=_per(rows, "op", unit) if ops is None and rows is not None else ops,
+        kernels=None if rows is None else _counts_per_unit(rows, "kernel", unit),
+        launches=None
+        if rows is None
+        else _nested_counts(rows, "kernel", "shape", unit),
+        ops=_counts_per_unit(rows, "op", unit)
+        if ops is None and rows is not None
+        else ops,
         shapes=shapes,
         program_inputs=program_inputs(profile),
         batch_sizes=batch_sizes(profile),
-        copied_bytes=_copied(profile, hosts, unit),
-        variables=_variables(profile),
+        copied_bytes=_bytes_copied(profile, hosts, unit),
+        variables=_model_variables(profile),
     )
 
 
 def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
     """Return how often each kernel of each op runs in a step; None for no op."""
-    hosts = _hosts(profile)
+    hosts = _known_hosts(profile)
     count = max(sum(len(one.starts) for one in hosts), 1)
-    launched = (_launches(profile, one) for one in hosts)
+    launched = (_launched_kernels(profile, one) for one in hosts)
     ran = [one for one in launched if one is not None]
     if not ran:
         return {}
@@ -226,12 +230,12 @@ def kernel_runs(profile: ProfileData) -> dict[tuple[str, str | None], float]:
     return {(kernel, op): n / count for kernel, op, n in rows.iter_rows()}
 
 
-def _hosts(profile: ProfileData) -> list[_Measured]:
-    every = (_measured(profile, host) for host in profile.hosts)
+def _known_hosts(profile: ProfileData) -> list[_Measured]:
+    every = (_measured_hosts(profile, host) for host in profile.hosts)
     return [one for one in every if one is not None]
 
 
-def _measured(profile: ProfileData, host: str) -> _Measured | None:
+def _measured_hosts(profile: ProfileData, host: str) -> _Measured | None:
     found = profile.derived(host, windows)
     if isinstance(found, Unavailable):
         return None
@@ -240,7 +244,7 @@ def _measured(profile: ProfileData, host: str) -> _Measured | None:
     return _Measured(host, ints(rows, "start_ps"), ints(rows, "end_ps"), step_rows)
 
 
-def _batches(profile: ProfileData, hosts: list[_Measured]) -> float | None:
+def _batches_of_hosts(profile: ProfileData, hosts: list[_Measured]) -> float | None:
     """Return the mean number of batches of a measured step; None where unknown."""
     counted = []
     for one in hosts:
@@ -254,7 +258,7 @@ def _batches(profile: ProfileData, hosts: list[_Measured]) -> float | None:
     return sum(counted) / len(counted) if counted else None
 
 
-def _inside(profile: ProfileData, one: _Measured) -> NDArray[np.bool_]:
+def _is_in_step(profile: ProfileData, one: _Measured) -> NDArray[np.bool_]:
     """Return which activities belong to a measured step."""
     activity = present(profile.table(one.host, "device_activity"))
     of_step = profile.derived(one.host, activity_steps)
@@ -263,13 +267,13 @@ def _inside(profile: ProfileData, one: _Measured) -> NDArray[np.bool_]:
     return np.isin(of_step, one.step_rows[one.step_rows >= 0])
 
 
-def _launches(profile: ProfileData, one: _Measured) -> pl.DataFrame | None:
+def _launched_kernels(profile: ProfileData, one: _Measured) -> pl.DataFrame | None:
     """Return `kernel`, `op`, `shape` and `count` of the kernels in measured steps."""
     described = profile.derived(one.host, kernels)
     classes = profile.derived(one.host, activity_classes)
     if isinstance(described, Unavailable) or isinstance(classes, Unavailable):
         return None
-    inside = _inside(profile, one)
+    inside = _is_in_step(profile, one)
     counts = np.bincount(classes.code[inside], minlength=len(classes.rows))
     return described.rows.select(
         pl.col("kernel_name").alias("kernel"),
@@ -281,14 +285,14 @@ def _launches(profile: ProfileData, one: _Measured) -> pl.DataFrame | None:
     ).filter(pl.col("count") > 0)
 
 
-def _per(rows: pl.DataFrame, name: str, unit: int) -> Counts | None:
+def _counts_per_unit(rows: pl.DataFrame, name: str, unit: int) -> Counts | None:
     """Return how often each name occurs for one unit; None where none is known."""
     known = rows.filter(pl.col(name).is_not_null())
     summed = known.group_by(name).agg(pl.col("count").sum()).sort(name)
     return {one: n / unit for one, n in summed.iter_rows()} or None
 
 
-def _nested(
+def _nested_counts(
     rows: pl.DataFrame, outer: str, inner: str, unit: int
 ) -> dict[str, Counts] | None:
     known = rows.filter(pl.col(outer).is_not_null() & pl.col(inner).is_not_null())
@@ -299,7 +303,7 @@ def _nested(
     return found or None
 
 
-def _ops(
+def _count_ops(
     profile: ProfileData, hosts: list[_Measured], unit: int
 ) -> tuple[dict[str, Counts] | None, Counts | None]:
     """Return the sizes of operands by op, and the ops, of the host's executions."""
@@ -321,8 +325,8 @@ def _ops(
     if not any(len(one) for one in executed):
         return None, None
     counted = pl.concat(one.select("op") for one in executed)
-    ops = _per(counted.with_columns(pl.lit(1).alias("count")), "op", unit)
-    shapes = _nested(pl.concat(shaped), "op", "sizes", unit) if shaped else None
+    ops = _counts_per_unit(counted.with_columns(pl.lit(1).alias("count")), "op", unit)
+    shapes = _nested_counts(pl.concat(shaped), "op", "sizes", unit) if shaped else None
     return shapes, ops
 
 
@@ -351,7 +355,7 @@ def _makes_input(
     return inside
 
 
-def _devices(profile: ProfileData) -> dict[str, int]:
+def _devices_used(profile: ProfileData) -> dict[str, int]:
     found: Counter[str] = Counter()
     for host in profile.hosts:
         table = profile.table(host, "devices")
@@ -363,7 +367,7 @@ def _devices(profile: ProfileData) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _processes(profile: ProfileData) -> int:
+def _process_count(profile: ProfileData) -> int:
     stated = [
         table["processes"][0]
         for host in profile.hosts
@@ -372,13 +376,15 @@ def _processes(profile: ProfileData) -> int:
     return max((one for one in stated if one is not None), default=len(profile.hosts))
 
 
-def _copied(profile: ProfileData, hosts: list[_Measured], unit: int) -> float | None:
+def _bytes_copied(
+    profile: ProfileData, hosts: list[_Measured], unit: int
+) -> float | None:
     total, seen = 0, False
     for one in hosts:
         activity = profile.table(one.host, "device_activity")
         if isinstance(activity, Unavailable):
             continue
-        mine = activity.filter(pl.Series(_inside(profile, one)))
+        mine = activity.filter(pl.Series(_is_in_step(profile, one)))
         copies = mine.filter(pl.col("kind").cast(pl.String) == "h2d")["bytes"]
         if len(copies) and not copies.null_count():
             seen = True
@@ -386,7 +392,7 @@ def _copied(profile: ProfileData, hosts: list[_Measured], unit: int) -> float | 
     return total / unit if seen else None
 
 
-def _variables(profile: ProfileData) -> dict[str, int] | None:
+def _model_variables(profile: ProfileData) -> dict[str, int] | None:
     table = profile.table(profile.hosts[0], "parameters")
     if isinstance(table, Unavailable):
         return None

@@ -17,6 +17,8 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
@@ -55,9 +57,18 @@ def consistency(
     """Return notes with the columns of `quality`, to be shown beside them."""
     notes: list[QualityNote] = []
     if not isinstance(unrecorded_devices, Unavailable):
-        notes += unrecorded_devices.notes()
-    if not isinstance(event_nesting, Unavailable):
-        notes += _overhangs(tracks, event_nesting.overhangs)
+        notes += unrecorded_devices.quality_notes()
+    if not isinstance(event_nesting, Unavailable) and event_nesting.overhangs.any():
+        overhangs = event_nesting.overhangs
+        late = QualityNote(
+            kind="event_outlives_parent",
+            severity="info",
+            count=int(overhangs.sum()),
+            scope=str(tracks["name"][int(overhangs.argmax())]),
+            message=f"{overhangs.sum():,} events end after their parent, most on the "
+            "track named here; each instant counts for the event that started last.",
+        )
+        notes.append(late)
     if not isinstance(correlation, Unavailable):
         notes += correlation.notes
     if not isinstance(device_activity, Unavailable) and not isinstance(
@@ -66,55 +77,67 @@ def consistency(
         notes += kernels_without_op(device_activity, activity_ops)
     if not isinstance(device_peaks, Unavailable):
         notes += device_peaks.notes
-    if not isinstance(steps, Unavailable):
-        notes += _inferred(steps)
-        notes += _apart(steps)
-        if not isinstance(activity_steps, Unavailable):
-            notes += _without_step(activity_steps)
-    if not isinstance(windows, Unavailable):
-        notes += _only_dispatched(windows)
-    if input_between_steps is not None and not isinstance(
-        input_between_steps, Unavailable
-    ):
-        notes += _input_outside(input_between_steps)
+    notes += _step_notes(steps, activity_steps, windows, input_between_steps)
     return tuple(notes)
 
 
-def _overhangs(tracks: pl.DataFrame, overhangs: NDArray[np.int64]) -> list[QualityNote]:
-    count = int(overhangs.sum())
-    if not count:
-        return []
-    worst = int(overhangs.argmax())
-    return [
-        QualityNote(
-            kind="event_outlives_parent",
-            severity="info",
-            count=count,
-            scope=str(tracks["name"][worst]),
-            message=f"{count:,} events end after their parent, most on the track "
-            "named here; each instant counts for the event that started last.",
-        )
-    ]
-
-
-def _inferred(steps: Steps) -> list[QualityNote]:
-    if not steps.inferred:
-        return []
-    return [
-        QualityNote(
-            kind="steps_inferred",
-            severity="info",
-            count=len(steps.rows),
+def _step_notes(
+    steps: Steps | Unavailable,
+    activity_steps: NDArray[np.int32] | Unavailable,
+    windows: Windows | Unavailable,
+    between: InputBetweenSteps | Unavailable | None,
+) -> Iterator[QualityNote]:
+    if not isinstance(steps, Unavailable):
+        if steps.inferred:
+            yield QualityNote(
+                kind="steps_inferred",
+                severity="info",
+                count=len(steps.rows),
+                scope="steps",
+                message="The program marked no steps; they are inferred from "
+                f"{steps.candidates[0].what} with a confidence of "
+                f"{steps.confidence:.2f}.",
+                remedy="Mark each step with Trace(name, step_num=i, _r=1).",
+            )
+        yield from _distant_parts(steps)
+        if not isinstance(activity_steps, Unavailable) and (activity_steps < 0).any():
+            count = int((activity_steps < 0).sum())
+            yield QualityNote(
+                kind="activity_without_step",
+                severity="info",
+                count=count,
+                scope="device activity",
+                message=f"{count:,} of {len(activity_steps):,} device activities "
+                "belong to no step: nothing ties them to one.",
+            )
+    dispatched = 0
+    if not isinstance(windows, Unavailable):
+        dispatched = int(windows.rows["flags"].list.contains("dispatch_only").sum())
+    if dispatched:
+        yield QualityNote(
+            kind="steps_dispatch_only",
+            severity="warning",
+            count=dispatched,
             scope="steps",
-            message="The program marked no steps; they are inferred from "
-            f"{steps.candidates[0].what} with a confidence of "
-            f"{steps.confidence:.2f}.",
-            remedy="Mark each step with Trace(name, step_num=i, _r=1).",
+            message="The steps' markers show when their work was asked for: most of it "
+            "ran after the last one. The step times shown are times of the calls.",
+            remedy="Wait for the result inside the marker of the last step, or before "
+            "the recording is stopped.",
         )
-    ]
+    if between and not isinstance(between, Unavailable) and between.outside:
+        yield QualityNote(
+            kind="input_outside_steps",
+            severity="warning",
+            count=between.gaps_with_wait,
+            scope="steps",
+            message=f"The program waits for input in {between.gaps_with_wait:,} of "
+            f"{between.gaps:,} gaps between step markers and in no marker: the dataset "
+            "iterator is outside the marker.",
+            remedy="Move the call that fetches the batch inside the marker's context.",
+        )
 
 
-def _apart(steps: Steps) -> list[QualityNote]:
+def _distant_parts(steps: Steps) -> list[QualityNote]:
     """Return a note where devices ran their parts of a step far from each other."""
     if steps.source != "device_line" or not len(steps.stored):
         return []
@@ -140,57 +163,6 @@ def _apart(steps: Steps) -> list[QualityNote]:
             "period of the program: the step that is shown is that of device "
             f"{first['device']}, and the work of device {devices} lies outside.",
             remedy="Record later, when all devices work on each step together.",
-        )
-    ]
-
-
-def _only_dispatched(windows: Windows) -> list[QualityNote]:
-    count = int(windows.rows["flags"].list.contains("dispatch_only").sum())
-    if not count:
-        return []
-    return [
-        QualityNote(
-            kind="steps_dispatch_only",
-            severity="warning",
-            count=count,
-            scope="steps",
-            message="The steps' markers show when their work was asked for: most of it "
-            "ran after the last one. The step times shown are times of the calls.",
-            remedy="Wait for the result inside the marker of the last step, or before "
-            "the recording is stopped.",
-        )
-    ]
-
-
-def _without_step(activity_steps: NDArray[np.int32]) -> list[QualityNote]:
-    count = int((activity_steps < 0).sum())
-    if not count:
-        return []
-    return [
-        QualityNote(
-            kind="activity_without_step",
-            severity="info",
-            count=count,
-            scope="device activity",
-            message=f"{count:,} of {len(activity_steps):,} device activities belong "
-            "to no step: nothing ties them to one.",
-        )
-    ]
-
-
-def _input_outside(found: InputBetweenSteps) -> list[QualityNote]:
-    if not found.outside:
-        return []
-    return [
-        QualityNote(
-            kind="input_outside_steps",
-            severity="warning",
-            count=found.gaps_with_wait,
-            scope="steps",
-            message=f"The program waits for input in {found.gaps_with_wait:,} of "
-            f"{found.gaps:,} gaps between step markers and in no marker: the dataset "
-            "iterator is outside the marker.",
-            remedy="Move the call that fetches the batch inside the marker's context.",
         )
     ]
 

@@ -23,7 +23,7 @@ from stepscope.derive.run_derivation import RunDerivation
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -41,91 +41,71 @@ class Derivation(Frozen, frozen=True, eq=True):
     compute: Callable[..., object]
 
 
-#: Name of the function → its module, below this folder.
-DERIVATIONS: Final[Mapping[str, str]] = {
-    "event_kinds": "names.event_kinds",
-    "event_nesting": "host.event_nesting",
-    "host_classes": "step_time.host_classes",
-    "device_sets": "step_time.device_sets",
-    "between_steps": "account.places",
-    "host_states": "account.host_states",
-    "account": "account.owned_time",
-    "idle_topics": "account.topics",
-    "naming": "account.naming",
-    "account_parts": "account.parts",
-    "host_waits": "account.host_waits",
-    "phases": "phases",
-    "host_phases": "phases",
-    "step_candidates": "steps.chosen",
-    "steps": "steps.chosen",
-    "activity_steps": "steps.assignment",
-    "windows": "step_windows.windows",
-    "device_timeline": "device.timeline",
-    "correlation": "device.correlation",
-    "host_values": "host.values",
-    "host_op_events": "host.op_events",
-    "launching_ops": "host.event_nesting",
-    "activity_ops": "device.attribution",
-    "activity_classes": "device.activity_classes",
-    "exposure": "device.activity_classes",
-    "device_peaks": "device.peaks",
-    "class_totals": "device.activity_classes",
-    "precision": "device.precision",
-    "tensor_cores": "device.tensor_cores",
-    "kernels": "device.kernels",
-    "measured_kernels": "measured",
-    "device_executions": "device.executions",
-    "device_ops": "ops.database",
-    "host_ops": "ops.database",
-    "op_placement": "ops.placement",
-    "function_calls": "host.function_calls",
-    "function_names": "host.function_names",
-    "function_frames": "host.function_frames",
-    "function_lines": "host.function_lines",
-    "frames_beside": "host.function_frames",
-    "worker_frames": "host.function_frames",
-    "worker_lines": "host.function_lines",
-    "worker_functions": "input_pipeline.worker_functions",
-    "core_time": "host.core_time",
-    "unrecorded_devices": "memory.silent_devices",
-    "function_purposes": "host.function_purposes",
-    "collectives": "collectives.calls",
-    "collective_calls": "collectives.calls",
-    "host_collectives": "collectives.arguments",
-    "first_compute": "step_windows.device_spans",
-    "launch_latency": "device.launch_facts",
-    "launch_facts": "device.launch_facts",
-    "input_between_steps": "step_time.input_between_steps",
-    "input_ops": "input_pipeline.input_ops",
-    "memory_replay": "memory.replay",
-    "allocation_steps": "memory.replay",
-    "pipeline_graph": "input_pipeline.graph",
-    "pipeline_calls": "input_pipeline.calls",
-    "requests": "inference.requests",
-    "request_waits": "inference.request_waits",
+#: Module below this folder → the derivations of hosts in it.
+_DERIVATIONS: Final = {
+    "names.event_kinds": "event_kinds",
+    "host.event_nesting": "event_nesting launching_ops",
+    "step_time.host_classes": "host_classes event_categories",
+    "step_time.device_sets": "device_sets",
+    "account.places": "between_steps",
+    "account.host_states": "host_states",
+    "account.owned_time": "account",
+    "account.topics": "idle_topics",
+    "account.naming": "naming",
+    "account.parts": "account_parts",
+    "account.host_waits": "host_waits",
+    "phases": "phases host_phases",
+    "steps.chosen": "step_candidates steps",
+    "steps.assignment": "activity_steps",
+    "step_windows.windows": "windows",
+    "device.timeline": "device_timeline",
+    "device.correlation": "correlation",
+    "host.values": "host_values",
+    "host.op_events": "host_op_events",
+    "device.attribution": "activity_ops",
+    "device.activity_classes": "activity_classes exposure class_totals",
+    "device.peaks": "device_peaks",
+    "device.precision": "precision",
+    "device.tensor_cores": "tensor_cores",
+    "device.kernels": "kernels",
+    "measured": "measured_kernels",
+    "device.executions": "device_executions",
+    "ops.database": "device_ops host_ops",
+    "ops.placement": "op_placement",
+    "host.function_calls": "function_calls",
+    "host.function_names": "function_names",
+    "host.function_frames": "function_frames frames_beside worker_frames",
+    "host.function_lines": "function_lines worker_lines",
+    "input_pipeline.worker_functions": "worker_functions",
+    "host.core_time": "core_time",
+    "memory.silent_devices": "unrecorded_devices",
+    "host.function_purposes": "function_purposes",
+    "collectives.calls": "collectives collective_calls",
+    "collectives.arguments": "host_collectives",
+    "step_windows.device_spans": "first_compute",
+    "device.launch_facts": "launch_latency launch_facts",
+    "step_time.input_between_steps": "input_between_steps",
+    "input_pipeline.input_ops": "input_ops",
+    "memory.replay": "memory_replay allocation_steps",
+    "input_pipeline.graph": "pipeline_graph",
+    "input_pipeline.calls": "pipeline_calls",
+    "inference.requests": "requests request_waits",
     "consistency": "consistency",
-    "trace_timeline": "timeline.drawn_rows",
-    "trace_lanes": "timeline.lanes",
-    "counter_curves": "timeline.counters",
-    "event_categories": "step_time.host_classes",
-    "instruction_costs": "costs.instructions",
-    "execution_costs": "ops.execution_costs",
-    "run_costs": "ops.execution_costs",
-    "op_costs": "ops.costs",
-    "kernel_costs": "ops.costs",
-    "host_op_costs": "ops.costs",
-    "annotation_calls": "model.annotation_calls",
-    "program_places": "model.program_places",
-    "kernel_places": "model.kernel_places",
-    "source_lines": "model.source_lines",
-    "model_work": "model.work",
-    "model_charges": "model.work",
-    "step_graph": "replay.graph",
-    "replay_check": "replay.replayed",
-    "critical_path": "replay.critical",
-    "tracers": "host.tracers",
+    "timeline.drawn_rows": "trace_timeline",
+    "timeline.lanes": "trace_lanes",
+    "timeline.counters": "counter_curves",
+    "costs.instructions": "instruction_costs",
+    "ops.execution_costs": "execution_costs run_costs",
+    "ops.costs": "op_costs kernel_costs host_op_costs",
+    "model.annotation_calls": "annotation_calls",
+    "model.places": "program_places kernel_places",
+    "model.source_lines": "source_lines",
+    "model.work": "model_work model_charges",
+    "replay.graph": "step_graph",
+    "replay.replayed": "replay_check",
+    "replay.critical": "critical_path",
+    "host.tracers": "tracers",
 }
-
 #: Module → what rules read of it: this holds the interpreter's lock most of the time.
 _FACTS: Final = {
     "facts.devices.contention": "contention_signals",
@@ -174,28 +154,37 @@ _FACTS: Final = {
     "frameworks": "frameworks_used",
     "judging.recorded_devices": "device_signals",
 }
-FACTS: Final = {name: it for it, names in _FACTS.items() for name in names.split()}
+
+
+def _modules_by_name(names_by_module: dict[str, str]) -> dict[str, str]:
+    listed = names_by_module.items()
+    return {name: module for module, names in listed for name in names.split()}
+
+
+#: Name of the function → its module, below this folder.
+DERIVATIONS: Final = _modules_by_name(_DERIVATIONS)
+FACTS: Final = _modules_by_name(_FACTS)
 _MODULES: Final = {**DERIVATIONS, **FACTS}
 
 
 @cache
-def derivation(name: str) -> Derivation:
+def host_derivation(name: str) -> Derivation:
     """Return a derivation of each host, and import it if it is not yet."""
-    found = _declared(name)
+    found = _import_declared(name)
     function = found.function if isinstance(found, RunDerivation) else found
-    return derivation_of(function)
+    return read_signature(function)
 
 
 @cache
 def run_derivation(name: str) -> RunDerivation[Any] | None:
     """Return a derivation that takes what all hosts have; None for any other name."""
-    found = _declared(name) if name in FACTS else None
+    found = _import_declared(name) if name in FACTS else None
     if isinstance(found, RunDerivation) and found.gather is None:
         return found
     return None
 
 
-def _declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
+def _import_declared(name: str) -> Callable[..., object] | RunDerivation[Any]:
     module = import_module(f"{__package__}.{_MODULES[name]}")
     found: Callable[..., object] | RunDerivation[Any] = getattr(module, name)
     return found
@@ -207,7 +196,7 @@ def is_derivation(function: Callable[..., object]) -> bool:
     return module is not None and function.__module__ == f"{__package__}.{module}"
 
 
-def derivation_of(function: Callable[..., object]) -> Derivation:
+def read_signature(function: Callable[..., object]) -> Derivation:
     """Read the signature of one derivation.
 
     Raises:
@@ -235,7 +224,6 @@ def derivation_of(function: Callable[..., object]) -> Derivation:
 
 @cache
 def _names_unavailable(annotation: str) -> bool:
-    """Return whether an unevaluated union has the member `Unavailable`."""
     if "Unavailable" not in annotation:
         return False
     members = [ast.parse(annotation, mode="eval").body]

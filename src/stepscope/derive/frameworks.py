@@ -71,7 +71,16 @@ def frameworks_used(
     frequent = tuple(
         name for name in ranked if total and counts[name] >= _LEAST_SHARE * total
     )
-    return frequent or _of_names(event_types) or _recorded(environment, profile)
+    if frequent:
+        return frequent
+    # The frameworks that names of other events speak of, without any op.
+    spoken_of = dict.fromkeys(
+        framework
+        for types in known_hosts(event_types).values()
+        for framework, pattern in _IN_NAMES.items()
+        if types["name"].str.contains(pattern).any()
+    )
+    return tuple(spoken_of) or _recorded_frameworks(environment, profile)
 
 
 def of_framework(name: FunctionName) -> bool:
@@ -79,18 +88,7 @@ def of_framework(name: FunctionName) -> bool:
     return bool(name.library) and _PACKAGE.search(name.file or "") is not None
 
 
-def _of_names(event_types: OfHosts[pl.DataFrame]) -> tuple[str, ...]:
-    """Return the frameworks that names of other events speak of, without any op."""
-    found = [
-        framework
-        for types in known_hosts(event_types).values()
-        for framework, pattern in _IN_NAMES.items()
-        if types["name"].str.contains(pattern).any()
-    ]
-    return tuple(dict.fromkeys(found))
-
-
-def _recorded(
+def _recorded_frameworks(
     environments: OfHosts[pl.DataFrame], profile: ProfileData
 ) -> tuple[str, ...]:
     collectors: set[str] = set()
@@ -103,10 +101,10 @@ def _recorded(
             return ()
         collectors.update(names.split(","))
     known = tuple(name for key, name in _COLLECTORS.items() if key in collectors)
-    return known or _of_functions(profile) or (PLAIN if collectors else ())
+    return known or _frameworks_by_functions(profile) or (PLAIN if collectors else ())
 
 
-def _of_functions(profile: ProfileData) -> tuple[str, ...]:
+def _frameworks_by_functions(profile: ProfileData) -> tuple[str, ...]:
     """Return the frameworks whose functions ran; to import one is not to use it."""
     found: set[str] = set()
     # Few programs need this, and it takes long on a large profile.

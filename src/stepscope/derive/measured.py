@@ -51,10 +51,8 @@ class NameForms(NamedTuple):
     """One name, from all of it to its last word.
 
     Attributes:
-        whole: The name with single spaces.
         signature: The function with its template arguments; no namespaces, no result
             and no parameters.
-        base: The function's own name.
     """
 
     whole: str
@@ -145,7 +143,9 @@ class _Recorded:
                 of_shape = self._by.setdefault((kind, text), {})
                 of_shape.setdefault(shape, []).append(class_)
 
-    def candidates(self, name: str, shape: tuple[object, ...]) -> _Candidates | None:
+    def find_candidates(
+        self, name: str, shape: tuple[object, ...]
+    ) -> _Candidates | None:
         """Return the classes that the most exact form of a name finds."""
         forms = name_forms(name)
         unknown = (None,) * len(_SHAPE)
@@ -174,8 +174,10 @@ def measured_kernels(
     recorded = _Recorded(kernels.rows)
     launches: dict[_Candidates, list[int]] = {}
     lost: list[int] = []
-    for (name, *shape), rows in _groups(table):
-        found = recorded.candidates(name, tuple(shape))
+    grouped = table.group_by(["kernel_name", *_SHAPE], maintain_order=True).agg("row")
+    # As many as there are distinct launches, each looked up once.
+    for name, *shape, rows in grouped.iter_rows():
+        found = recorded.find_candidates(name, tuple(shape))
         if found is None:
             lost += rows
         else:
@@ -186,21 +188,13 @@ def measured_kernels(
     assigned = [
         one
         for found, rows in launches.items()
-        for one in _assign(found, np.sort(np.array(rows)), recorded, in_order)
+        for one in _assign_launches(found, np.sort(np.array(rows)), recorded, in_order)
     ]
     unmatched = kernel_metrics[sorted(lost)]
-    return _joined(table, assigned, unmatched)
+    return _join_metrics(table, assigned, unmatched)
 
 
-def _groups(table: pl.DataFrame) -> Iterator[tuple[tuple[str, ...], list[int]]]:
-    key = ["kernel_name", *_SHAPE]
-    grouped = table.group_by(key, maintain_order=True).agg("row")
-    # As many as there are distinct launches, each looked up once.
-    for *found, rows in grouped.iter_rows():
-        yield tuple(found), rows
-
-
-def _assign(
+def _assign_launches(
     found: _Candidates,
     rows: NDArray[np.int64],
     recorded: _Recorded,
@@ -216,7 +210,7 @@ def _assign(
     elif len(rows) == len(sequence):
         cycle, pairing = sequence, "order"
     else:
-        cycle, pairing = _cycle(sequence, len(rows)), "cycle"
+        cycle, pairing = _shortest_cycle(sequence, len(rows)), "cycle"
     if not len(cycle):
         yield _Assigned(found.classes, rows, found.certainty, "shared")
         return
@@ -227,7 +221,7 @@ def _assign(
             yield _Assigned((class_,), mine, found.certainty, pairing)
 
 
-def _cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
+def _shortest_cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
     """Return the shortest cycle that the recorded launches repeat to their end.
 
     It divides the number of measured launches, and holds every class; none otherwise.
@@ -241,7 +235,7 @@ def _cycle(sequence: NDArray[np.int32], measured: int) -> NDArray[np.int32]:
     return sequence[:0]
 
 
-def _joined(
+def _join_metrics(
     table: pl.DataFrame, assigned: Sequence[_Assigned], unmatched: pl.DataFrame
 ) -> MeasuredKernels:
     members = pl.DataFrame(
@@ -280,12 +274,12 @@ def _joined(
         *("class", "confidence", "launches", "group"),
         descending=[False, True, True, False],
     ).unique("class", keep="first", maintain_order=True)
-    means = summarized(members.join(table, on="row", how="left"))
+    means = summarise_groups(members.join(table, on="row", how="left"))
     rows = best.join(means, on="group", how="left", maintain_order="left")
     return MeasuredKernels(rows, members, unmatched)
 
 
-def summarized(members: pl.DataFrame) -> pl.DataFrame:
+def summarise_groups(members: pl.DataFrame) -> pl.DataFrame:
     """Return the means of each `group`, null where no launch has the metric.
 
     Added are the sectors per request where only their parts were measured,
@@ -343,42 +337,25 @@ def name_forms(name: str) -> NameForms:
     for lambda_ in (_BRACED, _BRACKETED):
         clean = lambda_.sub(r"\1#\2", clean)
     clean = _SUFFIX.sub(r"\1", _CAST.sub("", _CONST.sub("", clean)))
-    head = _without_parameters(clean)
-    kept, depth = [], 0
-    for letter in head:
+    outer = _places_outside_templates(clean)
+    parameters = next((at for at in outer if at and clean[at] == "("), len(clean))
+    head = clean[:parameters].rstrip() if parameters < len(clean) else clean
+    outer = _places_outside_templates(head)
+    plain = "".join(head[at] for at in outer).rstrip()
+    found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
+    after_result = max((at + 1 for at in outer if head[at] == " "), default=0)
+    signature = _NAMESPACE.sub("", head[after_result:].replace(" ", ""))
+    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
+    return NameForms(whole, signature, found[0] if found else signature)
+
+
+def _places_outside_templates(name: str) -> list[int]:
+    places, depth = [], 0
+    for at, letter in enumerate(name):
         if letter == "<":
             depth += 1
         elif letter == ">":
             depth = max(depth - 1, 0)
         elif depth == 0:
-            kept.append(letter)
-    plain = "".join(kept).rstrip()
-    found = _IDENTIFIER.search(plain.rpartition("::")[2].rpartition(" ")[2])
-    signature = _NAMESPACE.sub("", _after_result(head).replace(" ", ""))
-    signature = _TRUTH.sub(lambda it: _AS_NUMBER[it[0]], signature)
-    return NameForms(whole, signature, found[0] if found else signature)
-
-
-def _without_parameters(name: str) -> str:
-    depth = 0
-    for at, letter in enumerate(name):
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif letter == "(" and depth == 0 and at:
-            return name[:at].rstrip()
-    return name
-
-
-def _after_result(name: str) -> str:
-    depth = 0
-    begin = 0
-    for at, letter in enumerate(name):
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth = max(depth - 1, 0)
-        elif letter == " " and depth == 0:
-            begin = at + 1
-    return name[begin:]
+            places.append(at)
+    return places

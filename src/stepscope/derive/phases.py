@@ -112,11 +112,11 @@ class HostPhases(Frozen, frozen=True):
     loose: NDArray[np.uint8]
     ops: NDArray[np.uint8]
 
-    def of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
+    def phases_of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
         """Return the phase of each execution of an op."""
-        return self.refined(host_ops.event, self.ops[host_ops.op])
+        return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
-    def refined(
+    def refine_phases(
         self, event: NDArray[np.integer], named: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
         """Return the phases of work whose own names give evidence too.
@@ -180,9 +180,9 @@ def phases(
         if not isinstance(correlation, Unavailable):
             called_in = handles(correlation.launches, "event")
             event = by_row(called_in, correlation.launch_of_activity, none=-1)
-            phase = host_phases.refined(event, phase)
+            phase = host_phases.refine_phases(event, phase)
         shown = {one.device for one in account.devices}
-        return _on_devices(windows, device_activity, phase, shown)
+        return _device_phases(windows, device_activity, phase, shown)
     if (
         isinstance(device_activity, Unavailable)
         and device_activity.code != "NO_DEVICE_PLANE"
@@ -190,7 +190,7 @@ def phases(
         return device_activity
     if isinstance(host_classes.host_compute, Unavailable):
         return host_classes.host_compute
-    phase = host_phases.of_ops(host_op_events)
+    phase = host_phases.phases_of_ops(host_op_events)
     sets = _host_sets(
         tracks, events, host_classes, host_op_events, phase, within=host_phases.firm
     )
@@ -198,22 +198,22 @@ def phases(
     work = host.idle["host_compute"]
     sets = {name: spans & work for name, spans in sets.items()} | {"unknown": work}
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
-    rows = _charged(sets, starts, ends)
+    rows = _charge_phases(sets, starts, ends)
     # A range shows its phase as well as an op does.
     spent = {name for name in PHASES if int(rows[f"{name}_ps"].sum())}
     return Phases(
         rows.with_columns(device=pl.lit(None, pl.Int32)),
-        _seen(phase) | spent,
+        _seen_phases(phase) | spent,
         "host",
     )
 
 
-def _seen(phase: NDArray[np.uint8]) -> frozenset[str]:
+def _seen_phases(phase: NDArray[np.uint8]) -> frozenset[str]:
     counts = np.bincount(phase, minlength=len(PHASES))[: len(PHASES)]
     return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
 
 
-def _on_devices(
+def _device_phases(
     windows: Windows,
     activity: pl.DataFrame,
     phase: NDArray[np.uint8],
@@ -233,10 +233,10 @@ def _on_devices(
         for code, name in enumerate(PHASES):
             chosen = np.flatnonzero(here == code)
             sets[name] = Spans.from_events(start_ps[chosen], dur_ps[chosen])
-        charged = _charged(sets, starts, ends)
+        charged = _charge_phases(sets, starts, ends)
         frames.append(charged.with_columns(device=pl.lit(number, pl.Int32)))
     rows = pl.concat(frames).sort("window", "device")
-    return Phases(rows, _seen(of_activity), "device")
+    return Phases(rows, _seen_phases(of_activity), "device")
 
 
 def _host_sets(
@@ -268,18 +268,16 @@ def _host_sets(
     sets = flatten_tracks(tracks, events, code, sticky=[elsewhere])
     return {
         name: Spans.union_of(
-            sets[track][number + 1] & host.threads.when(track)
-            for track in host.threads.tracks()
+            sets[track][number + 1] & host.threads.driven_spans(track)
+            for track in host.threads.driving_tracks()
             if number + 1 in sets.get(track, {})
         )
         for number, name in enumerate(PHASES)
     }
 
 
-def _charged(
-    sets: dict[str, Spans],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+def _charge_phases(
+    sets: dict[str, Spans], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> pl.DataFrame:
     """Charge each instant to the first phase that has it; known phases win."""
     columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
@@ -306,7 +304,7 @@ def host_phases(
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
     types = handles(events, "type")
-    own = by_row(_labels(of_type), types)
+    own = by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
     # Most recordings have no such ranges: nothing is written for each event then.
     firm: NDArray[np.int32] = np.broadcast_to(np.int32(-1), types.shape)
@@ -316,7 +314,7 @@ def host_phases(
     # Calls of functions hold ops of all phases.
     calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
-    op_label = by_row(_labels(of_op), host_op_events.op)
+    op_label = by_row(_phase_labels(of_op), host_op_events.op)
     at = host_op_events.event
     own[at] = np.where(op_label >= 0, op_label, by_row(own, at))
     _hand_down(event_nesting, own)
@@ -332,15 +330,14 @@ def host_phases(
         linked[event[forward]] = PHASES.index("forward")
         _hand_down(event_nesting, linked)
         own = np.where(own >= 0, own, linked)
-    return HostPhases(_codes(firm), _codes(own), named)
+    return HostPhases(_phase_codes(firm), _phase_codes(own), named)
 
 
-def _labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the phases as labels, -1 for the unknown phase."""
+def _phase_labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
 
 
-def _codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
+def _phase_codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
     code = label.astype(np.uint8)
     np.copyto(code, UNKNOWN_PHASE, where=label < 0)
     return code
@@ -353,7 +350,7 @@ def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
 def range_phases(names: pl.Series) -> NDArray[np.uint8]:
     """Return each range's phase by its name, as a position in `PHASES`."""
     name = names.alias("name").to_frame()
-    return _first(
+    return _first_phase(
         name,
         [
             (pl.col("name").str.contains(ascii_only(text)), phase)
@@ -381,13 +378,12 @@ def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
         (name.str.contains(_LOSS), "loss"),
         (forward, "forward"),
     )
-    return _first(frame, rules)
+    return _first_phase(frame, rules)
 
 
-def _first(
+def _first_phase(
     frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]
 ) -> NDArray[np.uint8]:
-    """Return by row the phase of the first rule that holds, else the unknown one."""
     code = pl.coalesce(
         *(
             pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, TypeVarTuple, cast
 from stepscope.derive.derivations import (
     DERIVATIONS,
     FACTS,
-    derivation,
-    derivation_of,
+    host_derivation,
     is_derivation,
+    read_signature,
     run_derivation,
 )
 from stepscope.derive.run_derivation import RunDerivation
-from stepscope.derive.schedule import Kept, compute_all, worth_threads
+from stepscope.derive.schedule import Kept, compute_side_by_side, worth_threads
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import TABLES
@@ -72,9 +72,6 @@ class ProfileData:
 
     Derivations are computed on first use and kept; a value never depends on which ones
     were computed before.
-
-    Attributes:
-        traces: Host → its trace.
     """
 
     def __init__(self, run: str, traces: Mapping[str, TraceData]) -> None:
@@ -103,14 +100,14 @@ class ProfileData:
         Args:
             wanted: A function of `DERIVATIONS`.
         """
-        value = self._derived(self.trace(host), _name(wanted))
+        value = self._derived_value(self.trace(host), _value_name(wanted))
         # A derivation is kept by the name of its function, which returns this type.
         return cast("_Value | Unavailable", value)
 
     def of_run(self, wanted: RunDerivation[_Value]) -> _Value:
         """Return the value of a derivation of the whole run."""
         key = wanted, self.hosts
-        return cast("_Value", self._kept.get(key, lambda: self._gathered(wanted)))
+        return cast("_Value", self._kept.get(key, lambda: self._gathered_value(wanted)))
 
     def kept(self, compute: Callable[[Self, *_Of], _Value], *of: *_Of) -> _Value:
         """Return what several tools work out from derivations, computed once.
@@ -130,7 +127,7 @@ class ProfileData:
     @property
     def event_count(self) -> int:
         """Number of events of all hosts."""
-        return sum(map(_events, self.traces.values()))
+        return sum(map(_event_count, self.traces.values()))
 
     def prepare(
         self,
@@ -146,18 +143,18 @@ class ProfileData:
             hosts: Hosts to compute them for; by default all.
         """
         wanted = tuple(wanted)
-        names = [_name(it) for it in wanted if not isinstance(it, RunDerivation)]
+        names = [_value_name(it) for it in wanted if not isinstance(it, RunDerivation)]
         traces = [self.trace(host) for host in (self.hosts if hosts is None else hosts)]
-        threads = worth_threads(sum(map(_events, traces)))
+        threads = worth_threads(sum(map(_event_count, traces)))
         if threads == 1:
             for reader in readers:
                 reader.run()
             return
-        waiting = _waiting(wanted, readers)
+        waiting = _waiting_tasks(wanted, readers)
         names += [name for of_hosts, _ in waiting.values() for name in of_hosts]
         tasks: dict[_Task, set[_Task]] = {}
         for trace in traces:
-            missing = self._missing(trace.host, names)
+            missing = self._missing_values(trace.host, names)
             # The tables of a trace are built one after the other.
             tables = sorted(missing.keys() & TABLES.keys(), key=_TABLE_ORDER.index)
             for table, sooner in pairwise(tables[::-1]):
@@ -175,12 +172,12 @@ class ProfileData:
                 self.of_run(task)
             else:
                 host, name = task
-                self._input(self.trace(host), name)
+                self._input_value(self.trace(host), name)
 
         holding_lock = [
             it for it in tasks if not isinstance(it, tuple) or it[1] in FACTS
         ]
-        compute_all(tasks, compute, threads=threads, one_by_one=holding_lock)
+        compute_side_by_side(tasks, compute, threads=threads, one_by_one=holding_lock)
 
     def select(self, hosts: Iterable[str]) -> Self:
         """Return the run restricted to some hosts; what was derived is kept."""
@@ -195,21 +192,25 @@ class ProfileData:
         }
         return type(self)(self.run, traces)
 
-    def _derived(self, trace: TraceData, name: str) -> object:
-        found = derivation(name)
-        return self._kept.get((trace.host, name), lambda: self._compute(trace, found))
+    def _derived_value(self, trace: TraceData, name: str) -> object:
+        found = host_derivation(name)
+        return self._kept.get(
+            (trace.host, name), lambda: self._compute_value(trace, found)
+        )
 
-    def _gathered(self, wanted: RunDerivation[Any]) -> object:
-        """Return the value of the run, from those of its hosts."""
-        found = derivation_of(wanted.function)
+    def _gathered_value(self, wanted: RunDerivation[Any]) -> object:
+        found = read_signature(wanted.function)
         traces = self.traces.items()
         if wanted.gather is not None and wanted.name in FACTS:
             return wanted.gather(
-                {host: self._derived(trace, wanted.name) for host, trace in traces}
+                {
+                    host: self._derived_value(trace, wanted.name)
+                    for host, trace in traces
+                }
             )
         if wanted.gather is not None:
             return wanted.gather(
-                {host: self._compute(trace, found) for host, trace in traces}
+                {host: self._compute_value(trace, found) for host, trace in traces}
             )
         arguments: dict[str, object] = {}
         for name, may_be_absent in found.inputs.items():
@@ -225,34 +226,36 @@ class ProfileData:
         of_run = run_derivation(name)
         if of_run is not None:
             return self.of_run(of_run)
-        return {host: self._input(trace, name) for host, trace in self.traces.items()}
+        return {
+            host: self._input_value(trace, name) for host, trace in self.traces.items()
+        }
 
-    def _compute(self, trace: TraceData, found: Derivation) -> object:
+    def _compute_value(self, trace: TraceData, found: Derivation) -> object:
         arguments: dict[str, object] = {}
         for wanted, may_be_absent in found.inputs.items():
-            value = self._input(trace, wanted)
+            value = self._input_value(trace, wanted)
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[wanted] = value
         return found.compute(**arguments)
 
-    def _input(self, trace: TraceData, name: str) -> object:
+    def _input_value(self, trace: TraceData, name: str) -> object:
         if name == "trace":
             return trace
         if name == "strings":
             return trace.strings
         if name in TABLES:
             return trace.table(name)
-        return self._derived(trace, name)
+        return self._derived_value(trace, name)
 
-    def _missing(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
+    def _missing_values(self, host: str, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the names still to be computed, and what each waits for."""
         found: dict[str, list[str]] = {}
 
         def add(name: str) -> None:
             if name in found:
                 return
-            inputs = {} if name in TABLES else derivation(name).inputs
+            inputs = {} if name in TABLES else host_derivation(name).inputs
             found[name] = [
                 one
                 for one in inputs
@@ -267,7 +270,7 @@ class ProfileData:
         return found
 
 
-def _waiting(
+def _waiting_tasks(
     wanted: Iterable[Wanted], readers: Iterable[Reader]
 ) -> dict[_Task, tuple[list[str], list[RunDerivation[Any]]]]:
     """Return what values of the run, and readers, need of hosts, and of the run."""
@@ -275,23 +278,26 @@ def _waiting(
     ahead = [it for it in wanted if isinstance(it, RunDerivation)]
     for reader in readers:
         of_run = [it for it in reader.needs if isinstance(it, RunDerivation)]
-        plain = [_name(it) for it in reader.needs if not isinstance(it, RunDerivation)]
+        plain = [
+            _value_name(it) for it in reader.needs if not isinstance(it, RunDerivation)
+        ]
         found[reader] = plain, of_run
         ahead += of_run
     while ahead:
         one = ahead.pop()
         if one not in found:
-            found[one] = _needs(one)
+            found[one] = _needed_values(one)
             ahead += found[one][1]
     return found
 
 
-def _needs(wanted: RunDerivation[Any]) -> tuple[list[str], list[RunDerivation[Any]]]:
-    """Return what a value of the run needs of hosts, and of the run."""
+def _needed_values(
+    wanted: RunDerivation[Any],
+) -> tuple[list[str], list[RunDerivation[Any]]]:
     if wanted.gather is not None and wanted.name in FACTS:
         return [wanted.name], []
     given = {_RUN, *_OF_TRACE}
-    names = [it for it in derivation_of(wanted.function).inputs if it not in given]
+    names = [it for it in read_signature(wanted.function).inputs if it not in given]
     of_run = {name: run_derivation(name) for name in names}
     return (
         [name for name, run in of_run.items() if run is None],
@@ -299,7 +305,7 @@ def _needs(wanted: RunDerivation[Any]) -> tuple[list[str], list[RunDerivation[An
     )
 
 
-def _name(wanted: Callable[..., object] | str) -> str:
+def _value_name(wanted: Callable[..., object] | str) -> str:
     """Return the name by which a value is kept.
 
     Raises:
@@ -314,6 +320,6 @@ def _name(wanted: Callable[..., object] | str) -> str:
     return wanted.__name__
 
 
-def _events(trace: TraceData) -> int:
+def _event_count(trace: TraceData) -> int:
     events = trace.table("events")
     return 0 if isinstance(events, Unavailable) else len(events)

@@ -51,7 +51,9 @@ def of_each_host_or_why(
     function: Callable[..., _Value | Unavailable | None],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
     """Declare the same; where no host has a value it is the first host's reason."""
-    return RunDerivation(function, lambda values: known_hosts(values) or _why(values))
+    return RunDerivation(
+        function, lambda values: known_hosts(values) or _reason_or_nothing(values)
+    )
 
 
 def of_each_device(
@@ -61,14 +63,16 @@ def of_each_device(
 
     A host without devices has the key None, and its name stands for it.
     """
-    return RunDerivation(function, _by_device)
+    return RunDerivation(function, _values_by_device)
 
 
 def of_each_device_or_why(
     function: Callable[..., Mapping[int | None, _Value] | Unavailable],
 ) -> RunDerivation[dict[str, _Value] | Unavailable]:
     """Declare the same; where no device has a value it is the first host's reason."""
-    return RunDerivation(function, lambda values: _by_device(values) or _why(values))
+    return RunDerivation(
+        function, lambda values: _values_by_device(values) or _reason_or_nothing(values)
+    )
 
 
 def known_hosts(values: Mapping[str, _Value | Unavailable | None]) -> dict[str, _Value]:
@@ -85,11 +89,13 @@ def first_reason(values: OfHosts[Any]) -> Unavailable | None:
     return next((it for it in values.values() if isinstance(it, Unavailable)), None)
 
 
-def _why(values: OfHosts[Any]) -> Unavailable | dict[str, Any]:
+def _reason_or_nothing(values: OfHosts[Any]) -> Unavailable | dict[str, Any]:
     return first_reason(values) or {}
 
 
-def _by_device(values: OfHosts[Mapping[int | None, _Value]]) -> dict[str, _Value]:
+def _values_by_device(
+    values: OfHosts[Mapping[int | None, _Value]],
+) -> dict[str, _Value]:
     return {
         host if device is None else f"{host}:{device}": value
         for host, devices in known_hosts(values).items()

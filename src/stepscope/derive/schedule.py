@@ -49,9 +49,7 @@ class _Queue(Generic[_Name]):
     """The names still to be computed, shared by several threads."""
 
     def __init__(
-        self,
-        inputs: Mapping[_Name, Iterable[_Name]],
-        one_by_one: Collection[_Name],
+        self, inputs: Mapping[_Name, Iterable[_Name]], one_by_one: Collection[_Name]
     ) -> None:
         self.errors: list[BaseException] = []
         # Count the computations that wait for each name: the longest chain, and all.
@@ -70,10 +68,10 @@ class _Queue(Generic[_Name]):
         self._ready = list(self._order.get_ready())
         self._changed = threading.Condition()
 
-    def work(self, compute: Callable[[_Name], object]) -> None:
+    def work_off(self, compute: Callable[[_Name], object]) -> None:
         """Compute until nothing is left."""
         try:
-            while (name := self._next()) is not None:
+            while (name := self._next_name()) is not None:
                 compute(name)
                 with self._changed:
                     self._one_runs &= name not in self._one_by_one
@@ -85,26 +83,25 @@ class _Queue(Generic[_Name]):
                 self.errors.append(error)
                 self._changed.notify_all()
 
-    def _next(self) -> _Name | None:
+    def _next_name(self) -> _Name | None:
         with self._changed:
-            while not (able := self._able()):
+            while not (able := self._ready_names()):
                 if self.errors or not self._order.is_active():
                     return None
                 self._changed.wait()
-            first = max(able, key=self._rank)
+            first = max(
+                able, key=lambda name: (name in self._one_by_one, *self._urgency[name])
+            )
             self._ready.remove(first)
             self._one_runs |= first in self._one_by_one
             return first
 
-    def _able(self) -> list[_Name]:
+    def _ready_names(self) -> list[_Name]:
         if self.errors:
             return []
         if self._one_runs:
             return [name for name in self._ready if name not in self._one_by_one]
         return self._ready
-
-    def _rank(self, name: _Name) -> tuple[bool, int, int]:
-        return name in self._one_by_one, *self._urgency[name]
 
 
 def worth_threads(events: int) -> int:
@@ -114,7 +111,7 @@ def worth_threads(events: int) -> int:
     return core_count()
 
 
-def compute_all(
+def compute_side_by_side(
     inputs: Mapping[_Name, Iterable[_Name]],
     compute: Callable[[_Name], object],
     *,
@@ -134,12 +131,12 @@ def compute_all(
     """
     queue = _Queue(inputs, one_by_one)
     helpers = [
-        threading.Thread(target=queue.work, args=(compute,))
+        threading.Thread(target=queue.work_off, args=(compute,))
         for _ in range(min(threads, len(inputs)) - 1)
     ]
     for helper in helpers:
         helper.start()
-    queue.work(compute)
+    queue.work_off(compute)
     for helper in helpers:
         helper.join()
     if queue.errors:

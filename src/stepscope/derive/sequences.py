@@ -38,7 +38,6 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     """What happened, in order; one entry per kernel, op or instruction.
 
     Attributes:
-        what: What the sequence consists of, in words.
         symbol: int32 by entry, dense from 0.
         label: int32 by symbol: a number for what the symbol is, comparable between
             sequences of one kind.
@@ -46,8 +45,6 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         weight: int64: the entry's part of the time that steps must cover.
         work: int64: kernel time on a device, 1 on a host.
         gap_ps: int64: idle time just before the entry.
-        end_ps: End of the last entry.
-        on_device: Whether the times are those of a device.
         launch: int32 or None: row of launches that caused the entry, -1 for none.
     """
 
@@ -73,12 +70,12 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
     @cached_property
     def weight_before(self) -> NDArray[np.int64]:
         """Weight before each entry, and before the end."""
-        return _running(self.weight)
+        return _running_sums(self.weight)
 
     @cached_property
     def work_before(self) -> NDArray[np.int64]:
         """Work before each entry, and before the end."""
-        return _running(self.work)
+        return _running_sums(self.work)
 
     @cached_property
     def heaviest(self) -> NDArray[np.int64]:
@@ -95,7 +92,7 @@ class SymbolSequence(Frozen, frozen=True, dict=True):
         order = np.argsort(symbol, kind="stable")
         return self.symbol[order].astype(np.int64) * (len(self) + 1) + order
 
-    def occurrences(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def symbol_entries(self, symbols: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the entries of each of some symbols, ascending."""
         number = np.zeros(len(self.counts), np.uint16)
         number[symbols] = np.arange(1, len(symbols) + 1)
@@ -156,7 +153,7 @@ def device_sequence(
         at_ps=start,
         weight=dur,
         work=dur,
-        gap_ps=_pauses(start, dur)[0],
+        gap_ps=_pauses_and_union(start, dur)[0],
         end_ps=int((start + dur).max()),
         on_device=True,
         launch=None if launch_of_activity is None else launch_of_activity[row],
@@ -185,7 +182,7 @@ def activity_by_launch(correlation: Correlation) -> SymbolSequence | None:
         at_ps=at,
         weight=dur,
         work=dur,
-        gap_ps=_pauses(at, np.zeros(len(at), np.int64))[0],
+        gap_ps=_pauses_and_union(at, np.zeros(len(at), np.int64))[0],
         end_ps=int(at[-1]),
         on_device=True,
     )
@@ -259,11 +256,7 @@ def program_threads(tracks: pl.DataFrame) -> NDArray[np.bool_]:
 
 
 def sequence_of_events(
-    what: str,
-    events: pl.DataFrame,
-    event: NDArray[np.int64],
-    *,
-    on_device: bool,
+    what: str, events: pl.DataFrame, event: NDArray[np.int64], *, on_device: bool
 ) -> SymbolSequence:
     """Return events by their begins, without those that span most of the recording."""
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
@@ -274,7 +267,7 @@ def sequence_of_events(
     short = dur <= _TOO_LONG * hull
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
-    pauses, weight = _pauses(start, dur)
+    pauses, weight = _pauses_and_union(start, dur)
     symbols = dense(handles(events, "type")[event])
     return SymbolSequence(
         what=what,
@@ -298,7 +291,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: NDArray[np.int64]) -> Co
     return combined(columns)
 
 
-def _pauses(
+def _pauses_and_union(
     start: NDArray[np.int64], dur: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return idle time before each entry, and the time it alone adds to the union."""
@@ -307,7 +300,7 @@ def _pauses(
     return np.maximum(start - reach, 0), np.maximum(end - np.maximum(start, reach), 0)
 
 
-def _running(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _running_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
     total = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=total[1:])
     return total

@@ -1,1 +1,1 @@
-"""What can be recorded on this machine, what cannot, and what mends it."""
+"""What can be recorded on this machine, what cannot, and what fixes it."""

@@ -88,7 +88,6 @@ def tool_checks(machine: Machine) -> list[Check]:
 
 
 def _check_core_samples(machine: Machine) -> Check:
-    """Look whether nsys may sample the processor's cores."""
     of_what = _TOOLS, "samples of cores by nsys"
     text = (machine.text(_PARANOID) or "").strip()
     if not text.lstrip("-").isdecimal():

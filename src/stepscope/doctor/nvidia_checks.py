@@ -181,16 +181,16 @@ def _check_library(machine: Machine) -> Check:
                 f"The frameworks are built for CUDA {wanted}, and no libcupti here is "
                 f"of that version ({listed})."
             )
-        return _lacking_check(machine, text)
+        return _missing_library_check(machine, text)
     best = fitting[0]
     try:
         library = machine.load(str(best))
     except OSError as error:
-        return _lacking_check(machine, f"{best} cannot be loaded: {error}.")
+        return _missing_library_check(machine, f"{best} cannot be loaded: {error}.")
     version = version_told(library, "cuptiGetVersion")
     if version is None:
         text = f"{best} does not tell its version: it is damaged, or another library."
-        return _lacking_check(machine, text)
+        return _missing_library_check(machine, text)
     if version == _NO_DRIVER:
         return problem_check(
             _CUPTI,
@@ -217,7 +217,7 @@ def _check_library(machine: Machine) -> Check:
     return plain_check(_CUPTI, "library", f"{best}, API version {version}{more}.")
 
 
-def _lacking_check(machine: Machine, fact: str) -> Check:
+def _missing_library_check(machine: Machine, fact: str) -> Check:
     """Return a check of a library that cannot be used; a package brings another one."""
     wanted = cuda_major(machine)
     # Without a version in its name, the package is of the newest CUDA.
@@ -233,7 +233,6 @@ def _lacking_check(machine: Machine, fact: str) -> Check:
 
 
 def _numbered_libraries(machine: Machine, packaged: list[Path]) -> dict[Path, int]:
-    """Return the libraries of this machine, with the number in the name of each."""
     places = [path for pattern in _TOOLKITS for path in machine.find(pattern)]
     for text in machine.environ.get("LD_LIBRARY_PATH", "").split(":"):
         if text:

@@ -150,7 +150,6 @@ def version_checks(machine: Machine) -> list[Check]:
 
 
 def _jax_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what does not fit, and the command that installs what does."""
     jax, jaxlib = packages.get("jax"), packages.get("jaxlib")
     if jax is None or jaxlib is None:
         return
@@ -167,7 +166,6 @@ def _jax_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _keras_misfits(packages: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what does not fit, and the command that installs what does."""
     keras = packages.get("keras")
     name = next((it for it in _TENSORFLOW if it in packages), None)
     if keras is None or name is None:

@@ -69,7 +69,7 @@ class _Spread(NamedTuple):
     high_s: float
 
     @classmethod
-    def of_durations(cls, durations_s: Sequence[float]) -> _Spread:
+    def spread_of_durations(cls, durations_s: Sequence[float]) -> _Spread:
         return cls(*quantiles(durations_s, n=4, method="inclusive"))
 
     def __str__(self) -> str:
@@ -128,8 +128,8 @@ def _slowdown_check(group: str, trial: Trial) -> Check:
     if min(len(trial.unrecorded_s), len(trial.recorded_s)) < _LEAST_STEPS:
         text = f"it ended after step {trial.last} of {trial.wanted}"
         return _unmeasured_check(group, "slowdown", text)
-    other = _Spread.of_durations(trial.unrecorded_s)
-    recorded = _Spread.of_durations(trial.recorded_s)
+    other = _Spread.spread_of_durations(trial.unrecorded_s)
+    recorded = _Spread.spread_of_durations(trial.recorded_s)
     longer = recorded.median_s / other.median_s - 1 if other.median_s > 0 else 0.0
     text = f"steps took {recorded} while they were recorded, before that {other}: "
     text += f"{longer * 100:+.1f} %"

@@ -39,7 +39,7 @@ _TPU_NAME: Final = re.compile(r"(?:[a-z][a-z0-9-]*/)?[A-Za-z][\w-]*")
 _TPU_WORKERS: Final = "TPU_WORKER_HOSTNAMES"
 
 
-def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
+def parse_addresses(given: str | Iterable[str]) -> tuple[str, ...]:
     """Return `host:port` of each server, without doubles, in the order given.
 
     Args:
@@ -57,9 +57,10 @@ def addresses(given: str | Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for text in texts:
         for part in text.split(","):
-            for one in _in_file(part) if part.strip().startswith(_FILE) else [part]:
+            is_file = part.strip().startswith(_FILE)
+            for one in _addresses_in_file(part) if is_file else [part]:
                 if one.strip():
-                    found |= dict.fromkeys(_meant(one.strip()))
+                    found |= dict.fromkeys(_expand_address(one.strip()))
     if not found:
         raise BadUsage(
             "no address was given; give host:port of a profiler server, or "
@@ -89,7 +90,7 @@ def file_name_of(address: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", address).strip("_.")
 
 
-def _in_file(text: str) -> list[str]:
+def _addresses_in_file(text: str) -> list[str]:
     path = Path(text.strip().removeprefix(_FILE))
     try:
         content = path.read_text(encoding="utf-8")
@@ -102,10 +103,10 @@ def _in_file(text: str) -> list[str]:
     return [one for line in lines for one in line.split(",")]
 
 
-def _meant(text: str) -> tuple[str, ...]:
+def _expand_address(text: str) -> tuple[str, ...]:
     """Return the addresses that a text means: of a TPU's name one for each worker."""
     if not text.startswith(TPU):
-        return (_checked(text),)
+        return (_check_address(text),)
     name, _, port = text.removeprefix(TPU).rpartition(":")
     if not _TPU_NAME.fullmatch(name):
         raise BadUsage(
@@ -113,33 +114,30 @@ def _meant(text: str) -> tuple[str, ...]:
             f"{TPU}ZONE/NAME:PORT, with the port of its profiler servers."
         )
     # A port that is none is found before anybody is asked.
-    _checked(f"worker:{port}")
-    return tuple(_checked(f"{host}:{port}") for host in workers(name))
+    _check_address(f"worker:{port}")
+    return tuple(_check_address(f"{host}:{port}") for host in tpu_workers(name))
 
 
-def _workers(name: str) -> str:
-    """Return what to give instead of a name; on a TPU machine its own workers."""
-    hosts = os.environ.get(_TPU_WORKERS, "").replace(" ", "").split(",")
-    return " ".join(f"{host}:PORT" for host in hosts if host) or f"{name}:6009"
-
-
-def _checked(text: str) -> str:
+def _check_address(text: str) -> str:
     if text.startswith(f"{SOCKET}/"):
         return text
     bare = text
     for scheme in _TPUS:
         bare = bare.removeprefix(scheme)
     if _NAME.fullmatch(bare):
+        hosts = os.environ.get(_TPU_WORKERS, "").replace(" ", "").split(",")
+        workers_here = [f"{host}:PORT" for host in hosts if host]
         raise BadUsage(
-            f"{text!r} is no address of a profiler server: names without a port are "
-            "not looked up. Give host:port of each worker, with the port of its "
+            f"{text!r} is not an address of a profiler server: names without a port "
+            "are not looked up. Give host:port of each worker, with the port of its "
             "jax.profiler.start_server or tf.profiler.experimental.server.start: "
-            f"{_workers(bare)}. For a Cloud TPU, {TPU}{bare}:PORT finds its workers."
+            f"{' '.join(workers_here) or f'{bare}:6009'}. For a Cloud TPU, "
+            f"{TPU}{bare}:PORT finds its workers."
         )
     found = _ADDRESS.match(bare.rstrip("/"))
     if found is None or not 0 < int(found["port"]) <= _LAST_PORT:
         raise BadUsage(
-            f"{text!r} is no address of a profiler server; give host:port, such as "
+            f"{text!r} is not an address of a profiler server; give host:port, such as "
             "localhost:6009."
         )
     return found.group()
@@ -151,7 +149,7 @@ _COMMAND: Final = "gcloud"
 _PATIENCE_S: Final = 60.0
 
 
-def workers(name: str) -> tuple[str, ...]:
+def tpu_workers(name: str) -> tuple[str, ...]:
     """Return the internal addresses of a TPU's workers, in their order.
 
     Args:
@@ -163,7 +161,7 @@ def workers(name: str) -> tuple[str, ...]:
             the TPU has no workers.
     """
     zone, _, bare = name.rpartition("/")
-    found = _described(bare, zone)
+    found = _describe_tpu(bare, zone)
     endpoints = found.get("networkEndpoints") or []
     hosts = [one.get("ipAddress") for one in endpoints if isinstance(one, dict)]
     known = tuple(host for host in hosts if isinstance(host, str) and host)
@@ -175,7 +173,7 @@ def workers(name: str) -> tuple[str, ...]:
     return known
 
 
-def _described(name: str, zone: str) -> dict[str, Any]:
+def _describe_tpu(name: str, zone: str) -> dict[str, Any]:
     """Return what Google's command line says of a TPU."""
     command = shutil.which(_COMMAND)
     if command is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -58,24 +59,24 @@ class ServePlan(NamedTuple):
     open_to: OpenTo | None = None
 
     @classmethod
-    def of(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
+    def parse_place(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
         """Return the plan for `PORT` or `HOST:PORT`.
 
         Raises:
             BadUsage: It is no place to listen at, or `open_to` contradicts it.
         """
-        from stepscope.remote.access.openness import token_of  # noqa: PLC0415 - arming stays light
+        from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
         host, _, port = place.rpartition(":")
         host = host or _THIS_MACHINE
         if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
             raise BadUsage(
-                f"--serve {place} is no place to listen at; give PORT or HOST:PORT, "
+                f"--serve {place} is not a place to listen at; give PORT or HOST:PORT, "
                 "and -- before the command: stepscope run --serve 6009 -- train.py."
             )
         is_local = is_loopback(host)
-        token = token_of(None, open_to, is_local=is_local, is_socket=False)
+        token = choose_token(None, open_to, is_local=is_local, is_socket=False)
         # On this machine each process makes its own.
         return cls(host, int(port), None if is_local else token, open_to)
 
@@ -109,7 +110,7 @@ def arm() -> None:
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
         return
-    _Listens(plan).wait(listens_itself=not forks)
+    _Listens(plan).wait_for_frameworks(listens_itself=not forks)
 
 
 class _Listens:
@@ -125,14 +126,15 @@ class _Listens:
         self._undo: list[Callable[[], None]] = []
         self._server: Server | None = None
 
-    def wait(self, *, listens_itself: bool) -> None:
+    def wait_for_frameworks(self, *, listens_itself: bool) -> None:
         """Hear of frameworks, and begin to listen in a moment.
 
         Args:
             listens_itself: False where only what is forked from this process listens.
         """
-        Arrivals({name: self._listener(name) for name in FRAMEWORKS}).watch()
-        os.register_at_fork(after_in_child=self._forked)
+        arrived = harmless(self._steps.abandon)(self._count_steps)
+        Arrivals({name: partial(arrived, name) for name in FRAMEWORKS}).watch()
+        os.register_at_fork(after_in_child=self._begin_in_child)
         if listens_itself:
             self._begin_later()
 
@@ -141,15 +143,7 @@ class _Listens:
             target=self._begin_soon, name="stepscope-serve", daemon=True
         ).start()
 
-    def _listener(self, name: str) -> Callable[[], None]:
-        guarded = harmless(self._steps.abandon)(self._arrived)
-
-        def heard() -> None:
-            guarded(name)
-
-        return heard
-
-    def _arrived(self, name: str) -> None:
+    def _count_steps(self, name: str) -> None:
         from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
@@ -169,11 +163,11 @@ class _Listens:
             if program_is_known():
                 break
             nobody.wait(_AFTER_S)
-        begin = harmless(_nothing)(self._begin)
+        begin = harmless(lambda _reason: None)(self._begin_listening)
         if not at_safe_point(begin, within_s=MAIN_THREAD_S):
             begin()
 
-    def _begin(self) -> None:
+    def _begin_listening(self) -> None:
         if is_launcher():
             return
         from stepscope.remote import server  # noqa: PLC0415 - arming stays light
@@ -182,7 +176,10 @@ class _Listens:
         host, port, token, open_to = self._plan
         if port:
             port += int(os.environ.get(_LOCAL_RANK) or 0)
-        certificate = _certificate()
+        certificate = None
+        if files := os.environ.get(CERTIFICATE_VARIABLE):
+            chain, key = (Path(name).read_bytes() for name in files.split("\n"))
+            certificate = key, chain
         try:
             self._server = server.start(
                 port,
@@ -193,19 +190,20 @@ class _Listens:
             )
         except BadUsage as error:
             if not port:
-                say(f"{_this()} cannot be recorded from outside: {error}")
+                say(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say(f"{_this()} found port {port} taken")
+            say(f"{_this_process()} found port {port} taken")
         if token and not is_given(None):
-            say(f"{_this()} is recorded by other machines with the token {token}")
+            text = f"is recorded by other machines with the token {token}"
+            say(f"{_this_process()} {text}")
         trust = " --certificate FILE" if certificate else ""
         say(
-            f"{_this()} listens at {self._server.address}; record it with: stepscope "
-            f"capture --attach {os.getpid()}{trust}"
+            f"{_this_process()} listens at {self._server.address}; record it with: "
+            f"stepscope capture --attach {os.getpid()}{trust}"
         )
 
     def _no_more_steps(self) -> None:
@@ -213,7 +211,7 @@ class _Listens:
         for undo in undone:
             undo()
 
-    def _forked(self) -> None:
+    def _begin_in_child(self) -> None:
         # A child has no thread of the server, and none of its port's answers.
         self._counter.forked()
         self._steps.forked()
@@ -222,18 +220,5 @@ class _Listens:
             self._begin_later()
 
 
-def _certificate() -> tuple[bytes, bytes] | None:
-    """Return the private key and the chain that this process was given."""
-    given = os.environ.get(CERTIFICATE_VARIABLE)
-    if not given:
-        return None
-    chain, key = (Path(name).read_bytes() for name in given.split("\n"))
-    return key, chain
-
-
-def _this() -> str:
+def _this_process() -> str:
     return f"process {os.getpid()} ({program_name()})"
-
-
-def _nothing(_reason: str) -> None:
-    pass

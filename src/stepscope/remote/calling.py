@@ -14,8 +14,8 @@ from stepscope.remote.messages import (
     MonitorRequest,
     MonitorResponse,
     ProfileResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.outcome import HostOutcome
 from stepscope.remote.transport import (
@@ -23,7 +23,7 @@ from stepscope.remote.transport import (
     METADATA_KEY,
     PIECES,
     SERVICE,
-    bearer,
+    bearer_value,
     receive_limits,
 )
 from stepscope.rundir import TRACE_SUFFIX
@@ -47,6 +47,7 @@ _BEYOND_S: Final = 60.0
 _GREETINGS: Final = 20
 #: A clock that tells a time after 2199 is none.
 _LAST_CLOCK_NS: Final = 7_258_118_400 * _NS_PER_S
+_CLOCK_DIGITS: Final = len(str(_LAST_CLOCK_NS))
 #: A profile has as many fields as it has planes and warnings.
 _MAX_PROFILE_FIELDS: Final = 1_000_000
 #: Between attempts, longer each time.
@@ -98,7 +99,7 @@ class Caller:
         self.address = address
         target = dialled or address
         self._grpc = grpc
-        self._metadata = () if token is None else ((METADATA_KEY, bearer(token)),)
+        self._metadata = () if token is None else ((METADATA_KEY, bearer_value(token)),)
         self._encrypts = root_certificate is not None
         self._max_bytes = max_bytes
         options = receive_limits(max_bytes)
@@ -113,11 +114,11 @@ class Caller:
         self._offset_ns: int | None = None
         self._doubt_ns: int | None = None
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
         """Hang up."""
         self._channel.close()
 
-    def greet(self) -> int:
+    def compare_clocks(self) -> int:
         """Compare clocks, and return how long the slowest of a few answers took, in ns.
 
         TensorFlow and JAX do not tell their time: what they answer takes as long. What
@@ -129,10 +130,20 @@ class Caller:
             sent = time.time_ns()
             try:
                 left_s = max(until - time.monotonic(), 0.0)
-                answer = self._call("Monitor", MonitorRequest(timestamp=True), left_s)
-                data = decode(MonitorResponse, answer).data
+                answer = self._call_method(
+                    "Monitor", MonitorRequest(timestamp=True), left_s
+                )
+                data = decode_message(MonitorResponse, answer).data
             except Exception as error:  # noqa: BLE001 - asked to record, it says why
-                self._was_reached = not self._is_unreached(error)
+                codes = self._grpc.StatusCode
+                self._was_reached = not (
+                    isinstance(error, self._grpc.RpcError)
+                    and error.code()
+                    in {
+                        codes.UNAVAILABLE,
+                        codes.DEADLINE_EXCEEDED,
+                    }
+                )
                 return max(slowest, time.time_ns() - sent)
             self._was_reached = True
             came = time.time_ns()
@@ -145,7 +156,7 @@ class Caller:
                 self._doubt_ns, self._offset_ns = doubt, clock_ns - sent - doubt
         return slowest
 
-    def record(
+    def record_host(
         self,
         request: ProfileRequest,
         destination: Destination,
@@ -162,17 +173,17 @@ class Caller:
             start_ns: When to begin, by this machine's clock; 0 for at once.
         """
         began = time.monotonic()
-        outcome = self._outcome("error", "it was not asked", began, attempts=0)
+        outcome = self._make_outcome("error", "it was not asked", began, attempts=0)
         for attempt in range(1, max(attempts, 1) + 1):
             if attempt > 1:
                 time.sleep(min(_BACK_OFF_S * 2 ** (attempt - 2), _MOST_BACK_OFF_S))
             try:
-                outcome, again = self._attempt(
+                outcome, again = self._record_once(
                     request, destination, start_ns if attempt == 1 else 0
                 )
             except Exception as error:  # noqa: BLE001 - the other hosts are recorded
                 text = f"it could not be recorded ({type(error).__name__}: {error})."
-                outcome, again = self._outcome("error", text, began), False
+                outcome, again = self._make_outcome("error", text, began), False
             outcome = outcome._replace(
                 attempts=attempt, seconds=time.monotonic() - began
             )
@@ -180,7 +191,7 @@ class Caller:
                 break
         return outcome
 
-    def _attempt(
+    def _record_once(
         self, request: ProfileRequest, destination: Destination, start_ns: int
     ) -> tuple[HostOutcome, bool]:
         """Ask once; return the outcome, and whether to ask again may help."""
@@ -197,25 +208,25 @@ class Caller:
         delay_s = max(start_ns - time.time_ns(), 0) / _NS_PER_S if start_ns else 0.0
         limit_s = request.duration_ms / 1000 * 2 + delay_s + _BEYOND_S
         try:
-            stored_bytes = destination.store(
+            stored_bytes = destination.store_file(
                 f"{file_name_of(self.address)}{TRACE_SUFFIX}",
-                self._recorded(asked, limit_s),
-                check=_check,
-                tail=self._clock(),
+                self._received_pieces(asked, limit_s),
+                check=_check_profile,
+                tail=self._clock_plane(),
             )
         except self._grpc.RpcError as error:
-            text, again = self._problem(error)
-            return self._outcome("error", text, began), again
+            text, again = self._explain_error(error)
+            return self._make_outcome("error", text, began), again
         except MalformedMessage:
             text = "the profile that it sent cannot be read."
-            return self._outcome("error", text, began), False
+            return self._make_outcome("error", text, began), False
         except (NotStored, _UnusableAnswer) as error:
-            return self._outcome("error", str(error), began), False
+            return self._make_outcome("error", str(error), began), False
         if not stored_bytes:
-            return self._outcome("empty", _EMPTY, began), True
-        return self._outcome("ok", "", began)._replace(bytes=stored_bytes), False
+            return self._make_outcome("empty", _EMPTY, began), True
+        return self._make_outcome("ok", "", began)._replace(bytes=stored_bytes), False
 
-    def _recorded(
+    def _received_pieces(
         self, request: ProfileRequest, limit_s: float
     ) -> Iterator[bytes | memoryview]:
         """Have the host record, and yield the recording as it comes.
@@ -224,7 +235,7 @@ class Caller:
         method, and send one message, which gRPC holds in memory three times.
         """
         method = self._channel.unary_stream(f"/{PIECES}/Profile")
-        call = method(encode(request), timeout=limit_s, metadata=self._metadata)
+        call = method(encode_message(request), timeout=limit_s, metadata=self._metadata)
         received_bytes = 0
         try:
             for piece in call:
@@ -239,11 +250,11 @@ class Caller:
             return
         finally:
             call.cancel()
-        answer = self._call("Profile", request, limit_s)
+        answer = self._call_method("Profile", request, limit_s)
         try:
-            response = decode(ProfileResponse, answer, copies=False)
+            response = decode_message(ProfileResponse, answer, copies=False)
         except MalformedMessage as error:
-            text = "it answered with bytes that are no ProfileResponse."
+            text = "it answered with bytes that are not a ProfileResponse."
             raise _UnusableAnswer(text) from error
         files = response.tool_data
         yield response.xspace or next(
@@ -256,7 +267,7 @@ class Caller:
             "(--max-bytes), or record for a shorter time (--ms, --steps)."
         )
 
-    def _clock(self) -> bytes:
+    def _clock_plane(self) -> bytes:
         """Return what the host's file is to say of its clock; nothing if unknown."""
         if self._offset_ns is None or self._doubt_ns is None:
             return b""
@@ -266,7 +277,7 @@ class Caller:
         plane.set_stat(ClockStat.DOUBT_NS, self._doubt_ns)
         return space.to_bytes()
 
-    def _outcome(
+    def _make_outcome(
         self, state: Any, text: str, began: float, *, attempts: int = 1
     ) -> HostOutcome:
         return HostOutcome(
@@ -280,7 +291,7 @@ class Caller:
             clock_doubt_ns=self._doubt_ns,
         )
 
-    def _problem(self, error: Any) -> tuple[str, bool]:
+    def _explain_error(self, error: Any) -> tuple[str, bool]:
         """Return what went wrong and the way out, and whether to try again."""
         codes = self._grpc.StatusCode
         code, details = error.code(), " ".join((error.details() or "").split())
@@ -291,7 +302,7 @@ class Caller:
             )
             return text, False
         if code == codes.UNAVAILABLE:
-            return self._unreached(details)
+            return self._explain_unreached(details)
         if code == codes.DEADLINE_EXCEEDED:
             return "it did not answer in time; the program may hang.", True
         if code == codes.ALREADY_EXISTS or _BUSY in details.lower():
@@ -304,7 +315,7 @@ class Caller:
             else:
                 text += registry.refused_folders()
         elif code == codes.UNIMPLEMENTED:
-            text = "what listens there is no profiler server."
+            text = "what listens there is not a profiler server."
         elif code == codes.RESOURCE_EXHAUSTED and _TOO_LARGE in details.lower():
             text = (
                 f"its recording does not fit into one message ({details}); record for "
@@ -314,14 +325,7 @@ class Caller:
                 text = self._too_large()
         return text, False
 
-    def _is_unreached(self, error: Exception) -> bool:
-        codes = self._grpc.StatusCode
-        return isinstance(error, self._grpc.RpcError) and error.code() in {
-            codes.UNAVAILABLE,
-            codes.DEADLINE_EXCEEDED,
-        }
-
-    def _unreached(self, details: str) -> tuple[str, bool]:
+    def _explain_unreached(self, details: str) -> tuple[str, bool]:
         """Return why there is no connection, and whether to try again."""
         said = details.lower()
         if self._encrypts and any(word in said for word in _OF_ENCRYPTION):
@@ -344,23 +348,23 @@ class Caller:
             text += " If it encrypts, give its certificate (--certificate)."
         return text, True
 
-    def _call(self, method: str, request: Message, limit_s: float) -> bytes:
+    def _call_method(self, method: str, request: Message, limit_s: float) -> bytes:
         call = self._channel.unary_unary(f"/{SERVICE}/{method}")
-        answer: bytes = call(encode(request), timeout=limit_s, metadata=self._metadata)
+        answer: bytes = call(
+            encode_message(request), timeout=limit_s, metadata=self._metadata
+        )
         return answer
 
 
 def _told_ns(data: str) -> int | None:
     """Return the time in the first line of a greeting's answer; None for none."""
     clock = data.partition("\n")[0]
-    if not (clock.isascii() and clock.isdecimal()):
+    if not (clock.isascii() and clock.isdecimal()) or len(clock) > _CLOCK_DIGITS:
         return None
-    if len(clock) > len(str(_LAST_CLOCK_NS)) or int(clock) > _LAST_CLOCK_NS:
-        return None
-    return int(clock)
+    return int(clock) if int(clock) <= _LAST_CLOCK_NS else None
 
 
-def _check(content: bytes | memoryview) -> None:
+def _check_profile(content: bytes | memoryview) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
     for count, _ in enumerate(fields_of(content)):
         if count == _MAX_PROFILE_FIELDS:

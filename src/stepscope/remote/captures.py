@@ -33,7 +33,7 @@ from stepscope.remote.continuous import (
     HeldByAnother,
     private_bytes,
 )
-from stepscope.remote.destinations import Allowance, NotStored, landing
+from stepscope.remote.destinations import Allowance, NotStored, client_destination
 from stepscope.remote.messages import (
     MOST_MS,
     MonitorResponse,
@@ -129,7 +129,7 @@ class Captures:
         #: Why recordings end before their time.
         self._why_over = ""
         self.continuous = Continuous(
-            self._begin, lease_s=lease_s, max_growth_bytes=max_growth_bytes
+            self._begin_recording, lease_s=lease_s, max_growth_bytes=max_growth_bytes
         )
         self._max_growth_bytes = max_growth_bytes
         self.allowance = Allowance(_MAX_FILES, _MAX_FILE_BYTES)
@@ -146,7 +146,7 @@ class Captures:
         content = self.record(request, gone)
         if not content:
             return ProfileResponse(empty_trace=True)
-        if not request.emit_xspace and self._landed(request, content):
+        if not request.emit_xspace and self._store_file(request, content):
             return ProfileResponse()
         self._check_size(content)
         if request.emit_xspace:
@@ -163,7 +163,7 @@ class Captures:
         Raises:
             RefusedCapture: The request makes no sense, or something records already.
         """
-        duration_ms, options = checked(request)
+        duration_ms, options = check_request(request)
         if not duration_ms:
             return b""
         name = request.session_id or request.opts.session_id or secrets.token_hex(4)
@@ -171,22 +171,22 @@ class Captures:
         with self._lock:
             self._ends[over] = name
         try:
-            self._await(_delay_s(request.opts.start_timestamp_ns), over, gone)
+            self._await_start(request.opts.start_timestamp_ns, over, gone)
             if gone.is_set() or over.is_set():
                 return b""
             self._check_goes_on()
-            recording = self._begin(options)
+            recording = self._begin_recording(options)
             with _ended_after(request.opts.steps, over):
-                _wait(
+                _wait_for_end(
                     duration_ms / _MS_PER_S,
                     over,
                     gone,
                     is_full=lambda: recording.is_full(self._max_growth_bytes),
                 )
             if self._why_over == _SERVER_STOPPED or gone.is_set():
-                recording.drop()
+                recording.drop_recording()
             self._check_goes_on()
-            content = b"" if gone.is_set() else recording.end()
+            content = b"" if gone.is_set() else recording.end_recording()
             if recording.left.is_set():
                 # The program ended while another thread read it.
                 raise RefusedCapture(Refusal.ABORTED, _PROGRAM_ENDED)
@@ -195,20 +195,20 @@ class Captures:
                 del self._ends[over]
         return content
 
-    def terminate(self, session: str) -> None:
+    def terminate_session(self, session: str) -> None:
         """End a recording now; its client gets what was recorded until then."""
         with self._lock:
             for over, name in self._ends.items():
                 if name == session:
                     over.set()
 
-    def end_all(self) -> None:
+    def end_everything(self) -> None:
         """End whatever is being recorded."""
         self._why_over = _SERVER_STOPPED
         with self._lock:
             for over in self._ends:
                 over.set()
-        self.continuous.end()
+        self.continuous.end_recording()
 
     def tell_end(self) -> None:
         """Tell whoever waits for a recording that the program ends."""
@@ -235,11 +235,11 @@ class Captures:
         """
         owner = Client(peer, request.opts.session_id)
         try:
-            self.continuous.start(_options(request.opts), owner)
+            self.continuous.start_recording(_profiler_options(request.opts), owner)
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.ALREADY_EXISTS, str(held)) from held
 
-    def snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
+    def take_snapshot(self, request: GetSnapshotRequest, peer: str) -> ProfileResponse:
         """Hand over what was recorded since the start or the last snapshot.
 
         Without a continuous recording the program's flight recorder, where it has one,
@@ -251,7 +251,7 @@ class Captures:
         """
         client = Client(peer, request.snapshot_session_id)
         try:
-            content = self.continuous.snapshot(client)
+            content = self.continuous.take_snapshot(client)
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
         if content is None:
@@ -268,25 +268,43 @@ class Captures:
             RefusedCapture: It is another client's.
         """
         try:
-            self.continuous.stop(Client(peer, request.session_id))
+            self.continuous.stop_recording(Client(peer, request.session_id))
         except HeldByAnother as held:
             raise RefusedCapture(Refusal.PERMISSION_DENIED, str(held)) from held
 
-    def monitor(self, request: MonitorRequest, peer: str) -> MonitorResponse:
+    def describe_program(self, request: MonitorRequest, peer: str) -> MonitorResponse:
         """Say in words how the program is, after the server's clock if asked."""
-        self.continuous.renew(peer)
+        self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
         state = "not recording" if current() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
-        lines += [*_steps(), *_memory(), *_devices()]
+        flight = sys.modules.get("stepscope.capture.flight.recorder")
+        from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
+
+        lines += [
+            *(() if flight is None else flight.steps_heard()),
+            *_resident_memory(),
+            *[
+                f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
+                f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
+                for it in Nvml().device_uses()
+            ],
+        ]
         return MonitorResponse(data="\n".join(lines))
 
-    def _await(
-        self, delay_s: float, over: threading.Event, gone: threading.Event
+    def _await_start(
+        self, start_ns: int, over: threading.Event, gone: threading.Event
     ) -> None:
-        """Wait for the beginning: until then others may record."""
-        if not delay_s:
+        """Wait for a time of the clock, 0 for none: until then others may record."""
+        delay_s = (start_ns - time.time_ns()) / _NS_PER_S if start_ns else 0.0
+        if delay_s > _FURTHEST_S:
+            raise RefusedCapture(
+                Refusal.INVALID_ARGUMENT,
+                f"start_timestamp_ns is {delay_s:.0f} s ahead of this host's clock; "
+                f"give at most {_FURTHEST_S:g} s, or compare the clocks.",
+            )
+        if delay_s <= 0:
             return
         if not self._waiting.acquire(blocking=False):
             raise RefusedCapture(
@@ -295,12 +313,12 @@ class Captures:
                 "again when these are over.",
             )
         try:
-            _wait(delay_s, over, gone)
+            _wait_for_end(delay_s, over, gone)
         finally:
             self._waiting.release()
 
-    def _begin(self, options: ProfilerOptions) -> _Recording:
-        return _Recording.begin(options, self.tell_end)
+    def _begin_recording(self, options: ProfilerOptions) -> _Recording:
+        return _Recording.begin_recording(options, self.tell_end)
 
     def _check_goes_on(self) -> None:
         if self._why_over:
@@ -316,7 +334,7 @@ class Captures:
 
     def _kept_by_flight_recorder(self) -> bytes:
         flight = sys.modules.get("stepscope.capture.flight.recorder")
-        if flight is not None and not self.allowance.take(0):
+        if flight is not None and not self.allowance.take_file(0):
             raise RefusedCapture(
                 Refusal.RESOURCE_EXHAUSTED,
                 "clients had this program write as many files as they may; take "
@@ -331,20 +349,20 @@ class Captures:
                 "StartContinuousProfiling first.",
             )
         content = Path(path).read_bytes()
-        self.allowance.charge(len(content))
+        self.allowance.charge_bytes(len(content))
         return content
 
-    def _landed(self, request: ProfileRequest, content: bytes) -> bool:
+    def _store_file(self, request: ProfileRequest, content: bytes) -> bool:
         """Write the file of this host where the client may; whether that was done."""
         session = request.session_id or request.opts.session_id
         root = request.repository_root
-        place = landing(self.logdir, root, session, self.allowance)
+        place = client_destination(self.logdir, root, session, self.allowance)
         if place is None:
             return False
         host = request.opts.override_hostname or request.host_name
         try:
             name = f"{file_name_of(host) or 'localhost'}{TRACE_SUFFIX}"
-            place.store(name, (content,))
+            place.store_file(name, (content,))
         except NotStored:
             return False
         return True
@@ -371,7 +389,7 @@ class _Recording:
         self.options = options
 
     @classmethod
-    def begin(
+    def begin_recording(
         cls, options: ProfilerOptions, tell_end: Callable[[], None]
     ) -> _Recording:
         begun: list[Session] = []
@@ -391,29 +409,29 @@ class _Recording:
                 session.drop()
             elif session is not None:
                 session.drop_at_exit()
-            _remove(logdir)
+            _remove_folder(logdir)
 
-        def begin() -> None:
+        def start_session() -> None:
             try:
                 begun.append(Session.start(logdir, options, end=leave))
             except StepscopeError as error:
                 refused.append(error)
 
-        if not _on_the_main_thread(begin):
-            _remove(logdir)
+        if not _on_the_main_thread(start_session):
+            _remove_folder(logdir)
             raise RefusedCapture(
                 Refusal.UNAVAILABLE,
                 "the main thread did not come back to Python, where PyTorch's profiler "
                 "has to be started; try again.",
             )
         if refused:
-            _remove(logdir)
+            _remove_folder(logdir)
             busy = isinstance(refused[0], AlreadyRecording)
             why = Refusal.ALREADY_EXISTS if busy else Refusal.INVALID_ARGUMENT
             raise RefusedCapture(why, str(refused[0]))
         if not begun:
             # A signal handler of the program raised, and the program has that.
-            _remove(logdir)
+            _remove_folder(logdir)
             raise RefusedCapture(
                 Refusal.ABORTED,
                 "a signal interrupted the start of the recording; try again.",
@@ -432,24 +450,24 @@ class _Recording:
         )
         return True
 
-    def drop(self) -> None:
+    def drop_recording(self) -> None:
         """End, and hand nothing over."""
-        self._halt()
+        self._halt_session()
         self._session.drop()
-        _remove(self._session.logdir)
+        _remove_folder(self._session.logdir)
 
-    def end(self) -> bytes:
+    def end_recording(self) -> bytes:
         """Return what was recorded.
 
         Only PyTorch's profiler has to be ended by the main thread. All else is done on
         this one, so that the program goes on meanwhile.
         """
-        self._halt()
+        self._halt_session()
         content = self._session.stop(save=False).xspace()
-        _remove(self._session.logdir)
+        _remove_folder(self._session.logdir)
         return content
 
-    def _halt(self) -> None:
+    def _halt_session(self) -> None:
         if "torch" in sys.modules:
             at_safe_point(self._session.halt, within_s=MAIN_THREAD_S)
 
@@ -464,13 +482,13 @@ def _on_the_main_thread(call: Callable[[], None]) -> bool:
     return made or not only_there
 
 
-def _remove(directory: Any) -> None:
+def _remove_folder(directory: Any) -> None:
     import shutil  # noqa: PLC0415 - only here, and slow to import
 
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def checked(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
+def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
     """Return how long to record, in ms, and what.
 
     Raises:
@@ -482,10 +500,10 @@ def checked(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
             Refusal.INVALID_ARGUMENT,
             f"duration_ms={duration_ms} is too long; give at most {MOST_MS}.",
         )
-    return duration_ms, _options(request.opts)
+    return duration_ms, _profiler_options(request.opts)
 
 
-def _options(asked: ProfileOptions) -> ProfilerOptions:
+def _profiler_options(asked: ProfileOptions) -> ProfilerOptions:
     """Return options as asked for; our defaults where no options were sent."""
     if not asked.version:
         return ProfilerOptions(tensorflow_server=False)
@@ -501,21 +519,7 @@ def _options(asked: ProfileOptions) -> ProfilerOptions:
     return ProfilerOptions(**levels, tensorflow_server=False)
 
 
-def _delay_s(start_ns: int) -> float:
-    """Return how long it is until a time of the clock."""
-    if not start_ns:
-        return 0.0
-    delay = (start_ns - time.time_ns()) / _NS_PER_S
-    if delay > _FURTHEST_S:
-        raise RefusedCapture(
-            Refusal.INVALID_ARGUMENT,
-            f"start_timestamp_ns is {delay:.0f} s ahead of this host's clock; give at "
-            f"most {_FURTHEST_S:g} s, or compare the clocks.",
-        )
-    return max(delay, 0.0)
-
-
-def _wait(
+def _wait_for_end(
     seconds: float,
     over: threading.Event,
     gone: threading.Event,
@@ -544,24 +548,7 @@ def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
         remove_listener(heard.begins)
 
 
-def _steps() -> tuple[str, ...]:
-    """Return what the flight recorder has heard of steps, where the program has one."""
-    flight = sys.modules.get("stepscope.capture.flight.recorder")
-    return () if flight is None else flight.steps_heard()
-
-
-def _devices() -> list[str]:
-    """Return how busy NVIDIA's devices are, as their driver says."""
-    from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
-
-    return [
-        f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
-        f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-        for it in Nvml().devices()
-    ]
-
-
-def _memory() -> list[str]:
+def _resident_memory() -> list[str]:
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:

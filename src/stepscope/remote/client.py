@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope import rundir
 from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import registry
-from stepscope.remote.addresses import addresses
+from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.calling import Caller
 from stepscope.remote.destinations import run_destination
 from stepscope.remote.messages import MOST_MS, ProfileOptions, ProfileRequest
@@ -110,9 +110,9 @@ def trace(  # noqa: PLR0917 - TensorFlow's signature
     given = [service_addr] if isinstance(service_addr, str) else list(service_addr)
     run = rundir.new_run_name(time.time())
     return record(
-        addresses([*given, *(one for one in more if one)]),
+        parse_addresses([*given, *(one for one in more if one)]),
         destination=run_destination(logdir, run),
-        request=_request(duration_ms, run, options, steps or 0),
+        request=_make_request(duration_ms, run, options, steps or 0),
         delay_ms=(options and options.delay_ms) or 0,
         attempts=num_tracing_attempts,
         allow_partial=allow_partial,
@@ -153,20 +153,26 @@ def record(
     if token is not None:
         checked_token(token, "--token, STEPSCOPE_TOKEN")
     callers = [
-        _caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
+        _make_caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
     ]
     try:
-        start_ns = _common_start_ns(callers, delay_ms)
-        found = _in_parallel(
+        slowest = _call_in_parallel(
+            callers, lambda caller: caller.compare_clocks(), None
+        )
+        delay_ns = delay_ms * _NS_PER_MS
+        if len(callers) > 1:
+            delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
+        start_ns = time.time_ns() + delay_ns if delay_ns else 0
+        found = _call_in_parallel(
             callers,
-            lambda caller: caller.record(
+            lambda caller: caller.record_host(
                 request, destination, attempts=attempts, start_ns=start_ns
             ),
             on_progress,
         )
     finally:
         for caller in callers:
-            caller.close()
+            caller.hang_up()
     outcome = Outcome(
         run=destination.run, directory=destination.place, all=tuple(found)
     )
@@ -175,7 +181,7 @@ def record(
     return outcome
 
 
-def _caller(
+def _make_caller(
     grpc: Any,
     host: str,
     token: str | None,
@@ -183,7 +189,7 @@ def _caller(
     max_bytes: int,
 ) -> Caller:
     """Return what calls a host; a server of this user is sent its own token."""
-    known = registry.at_address(host)
+    known = registry.server_at_address(host)
     return Caller(
         grpc,
         host,
@@ -197,7 +203,7 @@ def _caller(
     )
 
 
-def _request(
+def _make_request(
     duration_ms: int, run: str, options: ProfilerOptions | None, steps: int
 ) -> ProfileRequest:
     levels: dict[str, Any] = {"host_tracer_level": 2, "device_tracer_level": 1}
@@ -225,16 +231,7 @@ def _request(
     )
 
 
-def _common_start_ns(callers: list[Caller], delay_ms: int) -> int:
-    """Compare clocks; return when all begin, by this machine's; 0 for at once."""
-    slowest = _in_parallel(callers, lambda caller: caller.greet(), None)
-    delay_ns = delay_ms * _NS_PER_MS
-    if len(callers) > 1:
-        delay_ns = max([delay_ns, *(_ROUND_TRIPS * it for it in slowest)])
-    return time.time_ns() + delay_ns if delay_ns else 0
-
-
-def _in_parallel(
+def _call_in_parallel(
     callers: list[Caller],
     call: Callable[[Caller], Any],
     on_progress: Callable[[HostOutcome], None] | None,

@@ -37,10 +37,10 @@ class Recording(Protocol):
 
     options: ProfilerOptions
 
-    def end(self) -> bytes:
+    def end_recording(self) -> bytes:
         """Return what was recorded."""
 
-    def drop(self) -> None:
+    def drop_recording(self) -> None:
         """End, and hand nothing over."""
 
     def is_full(self, max_growth_bytes: int) -> bool:
@@ -79,11 +79,11 @@ class _Held:
         self._content: bytes | None = None
         self._ending = threading.Lock()
 
-    def content(self) -> bytes:
+    def end_once(self) -> bytes:
         """End the recording, once, and return what it holds."""
         with self._ending:
             if self._content is None:
-                self._content = self.recording.end()
+                self._content = self.recording.end_recording()
             return self._content
 
     def belongs_to(self, client: Client) -> bool:
@@ -130,7 +130,7 @@ class Continuous:
         """Whether there is a recording, under way or kept for its client."""
         return self._held is not None
 
-    def start(self, options: ProfilerOptions, owner: Client) -> None:
+    def start_recording(self, options: ProfilerOptions, owner: Client) -> None:
         """Begin to record for a client.
 
         Raises:
@@ -139,11 +139,11 @@ class Continuous:
         """
         with self._lock:
             if self._held is not None:
-                raise HeldByAnother(self._whose(self._held))
-        self._hold(self._begin(options), owner)
+                raise HeldByAnother(self._owner_sentence(self._held))
+        self._hold_recording(self._begin(options), owner)
         self.why_ended = ""
 
-    def snapshot(self, client: Client) -> bytes | None:
+    def take_snapshot(self, client: Client) -> bytes | None:
         """Return what was recorded since the start or the last snapshot, and go on.
 
         Where no recording can follow, what was recorded is returned all the same.
@@ -152,40 +152,40 @@ class Continuous:
         Raises:
             HeldByAnother: It belongs to another client.
         """
-        held = self._taken(client)
+        held = self._take_held(client)
         if held is None:
             return None
-        content = held.content()
+        content = held.end_once()
         with suppress(Exception):
             # It says the next time that nothing is recorded.
             again = self._begin(held.recording.options)
-            self._hold(again, held.owner._replace(peer=client.peer))
+            self._hold_recording(again, held.owner._replace(peer=client.peer))
         return content
 
-    def stop(self, client: Client) -> None:
+    def stop_recording(self, client: Client) -> None:
         """End it, and drop what was recorded.
 
         Raises:
             HeldByAnother: It belongs to another client.
         """
-        held = self._taken(client)
+        held = self._take_held(client)
         if held is not None:
-            held.recording.drop()
+            held.recording.drop_recording()
 
-    def renew(self, peer: str) -> None:
+    def renew_lease(self, peer: str) -> None:
         """Extend the lease where its client calls, over the same connection."""
         with self._lock:
             if self._held is not None and self._held.owner.peer == peer:
                 self._held.until_s = self._clock() + self._lease_s
 
-    def end(self) -> None:
+    def end_recording(self) -> None:
         """End it, whoever it belongs to."""
         with self._lock:
             held, self._held = self._held, None
         if held is not None:
-            held.recording.drop()
+            held.recording.drop_recording()
 
-    def check(self) -> None:
+    def check_lease(self) -> None:
         """End what is full, and drop what nobody came back for."""
         with self._lock:
             held = self._held
@@ -199,35 +199,35 @@ class Continuous:
                     f"come back within {self._lease_s:g} s"
                 )
         if is_over:
-            held.recording.drop()
+            held.recording.drop_recording()
         elif not held.was_full and held.recording.is_full(self._max_growth_bytes):
             held.was_full = True
-            held.content()
+            held.end_once()
 
-    def _hold(self, recording: Recording, owner: Client) -> None:
+    def _hold_recording(self, recording: Recording, owner: Client) -> None:
         held = _Held(recording, owner, self._clock() + self._lease_s)
         with self._lock:
             self._held = held
         threading.Thread(
-            target=self._watch, args=(held,), name="stepscope-lease", daemon=True
+            target=self._watch_lease, args=(held,), name="stepscope-lease", daemon=True
         ).start()
 
-    def _watch(self, held: _Held) -> None:
+    def _watch_lease(self, held: _Held) -> None:
         # An event that nobody sets, since a program may replace `time.sleep`.
         nobody = threading.Event()
         while self._held is held:
             nobody.wait(min(_CHECK_S, self._lease_s))
             if self._held is held:
-                self.check()
+                self.check_lease()
 
-    def _taken(self, client: Client) -> _Held | None:
+    def _take_held(self, client: Client) -> _Held | None:
         with self._lock:
             if self._held is not None and not self._held.belongs_to(client):
-                raise HeldByAnother(self._whose(self._held))
+                raise HeldByAnother(self._owner_sentence(self._held))
             held, self._held = self._held, None
         return held
 
-    def _whose(self, held: _Held) -> str:
+    def _owner_sentence(self, held: _Held) -> str:
         left_s = max(held.until_s - self._clock(), 0.0)
         return (
             f"a client at {held.owner.host} records this program continuously; its "

@@ -70,7 +70,7 @@ class Destination:
         self._making = threading.RLock()
 
     @classmethod
-    def folder(cls, directory: Path) -> Destination:
+    def local_folder(cls, directory: Path) -> Destination:
         """Return a directory of this machine."""
 
         def make_directory() -> Path:
@@ -81,10 +81,10 @@ class Destination:
             directory,
             directory.name,
             make_folder=make_directory,
-            deliver=lambda part, name: _rename(part, directory / name),
+            deliver=lambda part, name: _move_file(part, directory / name),
         )
 
-    def store(
+    def store_file(
         self,
         name: str,
         pieces: Iterable[bytes | memoryview],
@@ -110,21 +110,21 @@ class Destination:
         part = _Part(name, folders, self._making)
         try:
             for piece in pieces:
-                part.write(piece)
+                part.write_piece(piece)
             size = part.size
             if size:
-                part.check(check)
-                part.write(tail)
-                self._finish(part, name)
+                part.check_content(check)
+                part.write_piece(tail)
+                self._deliver_part(part, name)
         except OSError as error:
             nor = f"nor can it be kept on this machine ({error})."
             what = nor if self._keeps else "it is not kept."
-            raise NotStored(self._refusal(part.refused or error, what)) from error
+            raise NotStored(self._refusal_text(part.refused or error, what)) from error
         finally:
-            part.remove()
+            part.remove_file()
         return size
 
-    def _finish(self, part: _Part, name: str) -> None:
+    def _deliver_part(self, part: _Part, name: str) -> None:
         """Move a whole file to where it belongs, or to where it is kept."""
         reason = part.refused
         if reason is None:
@@ -135,14 +135,14 @@ class Destination:
         if reason is None:
             return
         if not self._keeps:
-            raise NotStored(self._refusal(reason, "it is not kept."))
+            raise NotStored(self._refusal_text(reason, "it is not kept."))
         part.refused = reason
         path = self._kept_folder() / name
         shutil.move(part.path, path)
         what = f"it is kept in {path}: copy it from there."
-        raise NotStored(self._refusal(reason, what))
+        raise NotStored(self._refusal_text(reason, what))
 
-    def _refusal(self, reason: Exception, what_became: str) -> str:
+    def _refusal_text(self, reason: Exception, what_became: str) -> str:
         text = " ".join(str(reason).split()) or "no reason given"
         return (
             f"its profile cannot be written to {self.place} "
@@ -178,7 +178,7 @@ class _Part:
         self._making = making
         self._file: io.FileIO | None = None
 
-    def write(self, piece: bytes | memoryview) -> None:
+    def write_piece(self, piece: bytes | memoryview) -> None:
         """Write a piece; what was written before moves along to the next folder.
 
         Raises:
@@ -187,38 +187,35 @@ class _Part:
         if not piece:
             return
         try:
-            self._append(piece)
+            file = self._file or self._open_file()
+            left = memoryview(piece)
+            while left:
+                left = left[file.write(left) :]
+            self.size += len(piece)
         except OSError as error:
             del self._make_folders[0]
             if not self._make_folders:
                 raise
             self.refused = self.refused or error
-            self._close()
-            self.write(piece)
+            self._close_file()
+            self.write_piece(piece)
 
-    def check(self, check: Callable[[memoryview], None]) -> None:
+    def check_content(self, check: Callable[[memoryview], None]) -> None:
         """Show the content to a check, without reading it into memory."""
         with self.path.open("rb") as file:
             # Closed with its last view, which the traceback of a refusal may hold.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         check(memoryview(content))
 
-    def remove(self) -> None:
+    def remove_file(self) -> None:
         """Remove the file where it still is, and a folder in which nothing is left."""
-        self._close()
+        self._close_file()
         if hasattr(self, "path"):
             with self._making, suppress(OSError):
                 self.path.unlink(missing_ok=True)
                 self.path.parent.rmdir()
 
-    def _append(self, piece: bytes | memoryview) -> None:
-        file = self._file or self._open()
-        left = memoryview(piece)
-        while left:
-            left = left[file.write(left) :]
-        self.size += len(piece)
-
-    def _open(self) -> io.FileIO:
+    def _open_file(self) -> io.FileIO:
         before = self.path if self.size else None
         with self._making:
             path = self._make_folders[0]() / self._name
@@ -234,7 +231,7 @@ class _Part:
         self.path = path
         return file
 
-    def _close(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -249,7 +246,7 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
     """
     text = os.fspath(logdir)
     if not is_url(text) or Path(text).exists():
-        return Destination.folder(run_directory(Path(text).absolute(), run))
+        return Destination.local_folder(run_directory(Path(text).absolute(), run))
     if "::" in text:
         raise BadUsage(
             f"logdir={text} names one file system within another, which are only "
@@ -263,7 +260,7 @@ def run_destination(logdir: str | os.PathLike[str], run: str) -> Destination:
         run,
         # Its user's alone: what was recorded is nobody else's to read.
         make_folder=lambda: Path(make_folder("upload")),
-        deliver=lambda part, name: _upload(system, part, folder / name),
+        deliver=lambda part, name: _upload_file(system, part, folder / name),
     )
 
 
@@ -275,7 +272,7 @@ class Allowance:
         self._bytes = max_bytes
         self._lock = threading.Lock()
 
-    def take(self, size: int) -> bool:
+    def take_file(self, size: int) -> bool:
         """Return whether one more file of this size may be written, and count it."""
         with self._lock:
             if self._files < 1 or self._bytes < size:
@@ -284,13 +281,13 @@ class Allowance:
             self._bytes -= size
             return True
 
-    def charge(self, size: int) -> None:
+    def charge_bytes(self, size: int) -> None:
         """Count the bytes of a file whose size was not known before."""
         with self._lock:
             self._bytes -= size
 
 
-def landing(
+def client_destination(
     logdir: Path | None, root: str, session: str, allowance: Allowance
 ) -> Destination | None:
     """Return where the files of a client's recording are stored; None for nowhere.
@@ -315,10 +312,10 @@ def landing(
         return None
 
     def deliver(part: Path, name: str) -> None:
-        if not allowance.take(part.stat().st_size):
+        if not allowance.take_file(part.stat().st_size):
             raise OSError("clients had this program write as much as they may")
         with _without_path():
-            _rename(part, folder / name)
+            _move_file(part, folder / name)
 
     return Destination(
         "the program's log directory",
@@ -347,11 +344,11 @@ def _without_path() -> Iterator[None]:
         raise OSError(error.strerror or str(error)) from None
 
 
-def _rename(part: Path, path: Path) -> None:
+def _move_file(part: Path, path: Path) -> None:
     part.replace(path)
 
 
-def _upload(system: Any, part: Path, path: PurePosixPath) -> None:
+def _upload_file(system: Any, part: Path, path: PurePosixPath) -> None:
     """Copy a file through fsspec; object stores show it when it is whole."""
     try:
         try:

@@ -79,7 +79,9 @@ class MarkedSteps:
             self._mark.leave()
             if self._is_over:
                 return
-            self._listen()
+            if recorder.enabled():
+                # The end of the last recording ended all listening.
+                annotate.add_listener(self._listener)
             self._mark.enter(first, batches, forwarded=forwarded)
 
     def step_ends(self, *, marked: bool = True, may_close: bool = True) -> None:
@@ -98,12 +100,6 @@ class MarkedSteps:
         """Begin anew in a child: another thread may have held the lock."""
         self._lock = threading.RLock()
         self._mark.forget()
-
-    def _listen(self) -> None:
-        """Hear of the program's own annotations, while somebody records."""
-        if recorder.enabled():
-            # The end of the last recording ended all listening.
-            annotate.add_listener(self._listener)
 
     def _begun(
         self, _name: str, stats: Mapping[str, object]

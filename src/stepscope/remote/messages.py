@@ -160,18 +160,20 @@ class _Field(NamedTuple):
     repeated: bool
 
 
-def encode(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     """Return the bytes of a message."""
     pieces = []
-    for field in _fields(type(message)):
+    for field in _message_fields(type(message)):
         value = getattr(message, field.name)
         values = value if field.repeated else (value,)
         # A field that has proto3's default is not sent.
-        pieces += [_encoded(field, one) for one in values if one or field.repeated]
+        pieces += [_encode_field(field, one) for one in values if one or field.repeated]
     return b"".join(pieces)
 
 
-def decode(kind: type[M], data: bytes | memoryview, *, copies: bool = True) -> M:
+def decode_message(
+    kind: type[M], data: bytes | memoryview, *, copies: bool = True
+) -> M:
     """Return the message in some bytes; unknown fields are skipped.
 
     Args:
@@ -183,7 +185,7 @@ def decode(kind: type[M], data: bytes | memoryview, *, copies: bool = True) -> M
         MalformedMessage: A length runs beyond its message, a field has the wrong
             type, or there are more fields than any of these messages has.
     """
-    known = {field.number: field for field in _fields(kind)}
+    known = {field.number: field for field in _message_fields(kind)}
     values: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
     for count, (number, raw) in enumerate(fields_of(data)):
@@ -192,7 +194,7 @@ def decode(kind: type[M], data: bytes | memoryview, *, copies: bool = True) -> M
         field = known.get(number)
         if field is None:
             continue
-        value = _decoded(field, raw, copies=copies)
+        value = _decode_field(field, raw, copies=copies)
         if field.repeated:
             repeated.setdefault(field.name, []).append(value)
         else:
@@ -201,7 +203,7 @@ def decode(kind: type[M], data: bytes | memoryview, *, copies: bool = True) -> M
 
 
 @functools.cache
-def _fields(kind: type[Message]) -> tuple[_Field, ...]:
+def _message_fields(kind: type[Message]) -> tuple[_Field, ...]:
     found = []
     for name, declared in get_type_hints(kind, include_extras=True).items():
         type_, number = get_args(declared)
@@ -211,17 +213,17 @@ def _fields(kind: type[Message]) -> tuple[_Field, ...]:
     return tuple(found)
 
 
-def _encoded(field: _Field, value: Any) -> bytes:
+def _encode_field(field: _Field, value: Any) -> bytes:
     if isinstance(value, int):
         return number_field(field.number << 3 | _VARINT, int(value))
     if isinstance(value, Message):
-        value = encode(value)
+        value = encode_message(value)
     elif isinstance(value, str):
         value = value.encode("utf-8", "replace")
     return sized_field(field.number << 3 | _LENGTH, value)
 
 
-def _decoded(field: _Field, raw: int | memoryview, *, copies: bool) -> Any:
+def _decode_field(field: _Field, raw: int | memoryview, *, copies: bool) -> Any:
     if field.kind in (int, bool):
         if not isinstance(raw, int):
             raise MalformedMessage
@@ -232,4 +234,4 @@ def _decoded(field: _Field, raw: int | memoryview, *, copies: bool) -> Any:
         return text_of(raw)
     if field.kind is bytes:
         return bytes(raw) if copies else raw
-    return decode(field.kind, raw, copies=copies)
+    return decode_message(field.kind, raw, copies=copies)

@@ -14,7 +14,7 @@ VARIABLE: Final = "STEPSCOPE_SERVE"
 _PARENT, _STARTED_TICKS = 1, 19
 
 
-def owner(process: int) -> int | None:
+def process_owner(process: int) -> int | None:
     """Return the user of a process; None where there is none."""
     try:
         return os.stat(f"/proc/{process}").st_uid  # noqa: PTH116 - pathlib is not needed for this
@@ -32,30 +32,30 @@ def owner(process: int) -> int | None:
 
 def started_ticks(process: int) -> int | None:
     """Return when a process started, since the machine did; None without /proc."""
-    return _stat(process, _STARTED_TICKS)
+    return _stat_field(process, _STARTED_TICKS)
 
 
-def ancestors(process: int) -> tuple[int, ...]:
+def process_ancestors(process: int) -> tuple[int, ...]:
     """Return who started a process, who started that one, and so on, nearest first."""
     found: list[int] = []
-    parent = _stat(process, _PARENT)
+    parent = _stat_field(process, _PARENT)
     while parent is not None and parent > 0 and parent not in found:
         found.append(parent)
-        parent = _stat(parent, _PARENT)
+        parent = _stat_field(parent, _PARENT)
     return tuple(found)
 
 
-def command(process: int) -> bytes:
+def command_line(process: int) -> bytes:
     """Return the words that a process was started with; empty where not known.
 
     A child that is forked and runs no other program has those of its parent.
     """
-    return _read(process, "cmdline")
+    return _read_process_file(process, "cmdline")
 
 
 def begins_to_listen(process: int) -> bool:
     """Return whether `stepscope run --serve` started a process."""
-    entries = _read(process, "environ").split(b"\0")
+    entries = _read_process_file(process, "environ").split(b"\0")
     return any(entry.startswith(f"{VARIABLE}=".encode()) for entry in entries)
 
 
@@ -69,14 +69,16 @@ def user_name(user: int) -> str:
         return str(user) if user >= 0 else "unknown"
 
 
-def _stat(process: int, field: int) -> int | None:
+def _stat_field(process: int, field: int) -> int | None:
     try:
-        return int(_read(process, "stat").rpartition(b")")[2].split()[field])
+        return int(
+            _read_process_file(process, "stat").rpartition(b")")[2].split()[field]
+        )
     except (ValueError, IndexError):
         return None
 
 
-def _read(process: int, name: str) -> bytes:
+def _read_process_file(process: int, name: str) -> bytes:
     try:
         with open(f"/proc/{process}/{name}", "rb") as file:  # noqa: PTH123 - pathlib is not needed for this
             return file.read()

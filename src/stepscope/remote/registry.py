@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stepscope.errors import BadUsage
 from stepscope.remote.addresses import from_this_machine
 from stepscope.remote.processes import (
-    ancestors,
     begins_to_listen,
-    command,
-    owner,
+    command_line,
+    process_ancestors,
+    process_owner,
     started_ticks,
     user_name,
 )
@@ -55,13 +55,13 @@ class Listening(NamedTuple):
     token: str | None
 
 
-def note(address: str, token: str | None) -> str | None:
+def note_server(address: str, token: str | None) -> str | None:
     """Write down where this process listens; return what went wrong, in one line."""
     servers = _SERVERS.setdefault(os.getpid(), {})
     servers.pop(address, None)
     servers[address] = token
     untrusted, failed = [], []
-    for folder in _folders():
+    for folder in _registry_folders():
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Nothing is made behind a link, or in a folder of somebody else.
@@ -70,8 +70,9 @@ def note(address: str, token: str | None) -> str | None:
                 untrusted.append(reason)
                 continue
             folder.mkdir(mode=0o700, exist_ok=True)
-            _remove_stale(folder)
-            _write(folder / f"{os.getpid()}.json", servers)
+            for path in _registry_files(folder):
+                _read_servers(path)
+            _write_servers(folder / f"{os.getpid()}.json", servers)
         except OSError as error:
             failed.append(str(error))
             continue
@@ -86,35 +87,35 @@ def note(address: str, token: str | None) -> str | None:
     )
 
 
-def forget(address: str) -> None:
+def forget_server(address: str) -> None:
     """Take a server of this process out of its file; with the last one, the file."""
     servers = _SERVERS.get(os.getpid(), {})
     servers.pop(address, None)
-    for folder in _folders():
+    for folder in _registry_folders():
         path = folder / f"{os.getpid()}.json"
         with contextlib.suppress(OSError):
             if not path.exists() or _why_untrusted(folder) is not None:
                 continue
             if servers:
-                _write(path, servers)
+                _write_servers(path, servers)
             else:
                 path.unlink()
 
 
-def at_address(address: str) -> Listening | None:
+def server_at_address(address: str) -> Listening | None:
     """Return who of this user listens at an address; None where nobody is known to."""
     # A name may have another address, where somebody else listens.
     noted = from_this_machine(address)
-    return next((one for one in _all_servers() if one.address == noted), None)
+    return next((one for one in _noted_servers() if one.address == noted), None)
 
 
 def refused_folders() -> str:
     """Return which folders were not read, and why: a sentence, or nothing."""
-    reasons = [it for folder in _folders() if (it := _why_untrusted(folder))]
+    reasons = [it for folder in _registry_folders() if (it := _why_untrusted(folder))]
     return f" Not read, for safety: {'; '.join(reasons)}." if reasons else ""
 
 
-def reached_by(process: int) -> tuple[Listening, ...]:
+def servers_of_process(process: int) -> tuple[Listening, ...]:
     """Return whom the number of a process records.
 
     That is the process itself; where it only started others, as a launcher does, the
@@ -124,7 +125,7 @@ def reached_by(process: int) -> tuple[Listening, ...]:
         BadUsage: There is no such process, it is another user's, or neither it nor
             one that it started has a server.
     """
-    user = owner(process)
+    user = process_owner(process)
     if user is None:
         raise BadUsage(
             f"there is no process {process}; give the number of one that runs."
@@ -134,7 +135,7 @@ def reached_by(process: int) -> tuple[Listening, ...]:
             f"process {process} is another user's ({user_name(user)}): record it as "
             "that user, or by the address of its server."
         )
-    by_number = {one.process: one for one in listening()}
+    by_number = {one.process: one for one in listening_processes()}
     if process in by_number:
         return (by_number[process],)
     found = tuple(
@@ -148,16 +149,16 @@ def reached_by(process: int) -> tuple[Listening, ...]:
 def _is_first_below(
     process: int, one: Listening, by_number: Mapping[int, Listening]
 ) -> bool:
-    above = ancestors(one.process)
+    above = process_ancestors(one.process)
     between = above[: above.index(process)] if process in above else above
     return process in above and not any(it in by_number for it in between)
 
 
 def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
     """Return why a process that runs cannot be recorded, and what to do instead."""
-    above = [by_number[it] for it in ancestors(process) if it in by_number]
-    if above and command(process) == command(above[0].process):
-        parent = _named(above[0])
+    above = [by_number[it] for it in process_ancestors(process) if it in by_number]
+    if above and command_line(process) == command_line(above[0].process):
+        parent = _process_words(above[0])
         return (
             f"process {process} was forked from process {parent}, which listens; a "
             f"forked child has no server. Record its parent (--attach "
@@ -168,34 +169,34 @@ def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
             f"process {process} does not listen yet: stepscope run --serve started "
             "it, and it says a line on standard error when it does, or why it cannot."
         )
-    those = ", ".join(map(_named, list(by_number.values())[:_LISTED]))
+    those = ", ".join(map(_process_words, list(by_number.values())[:_LISTED]))
     return (
         f"process {process} has no profiler server, or not yet: start the program with "
         "stepscope run --serve, or have it call ss.server.start()."
     ) + (f" Those that have one: {those}." if those else refused_folders())
 
 
-def _named(one: Listening) -> str:
+def _process_words(one: Listening) -> str:
     return f"{one.process} ({one.program})"
 
 
-def listening() -> tuple[Listening, ...]:
+def listening_processes() -> tuple[Listening, ...]:
     """Return the processes of this user that listen, by their numbers.
 
     Of one with several servers it is the last that was started.
     """
-    found = {one.process: one for one in _all_servers()}
+    found = {one.process: one for one in _noted_servers()}
     return tuple(found[process] for process in sorted(found))
 
 
-def _all_servers() -> Iterator[Listening]:
-    for folder in _folders():
+def _noted_servers() -> Iterator[Listening]:
+    for folder in _registry_folders():
         if _why_untrusted(folder) is None:
-            for path in _files(folder):
-                yield from _read(path)
+            for path in _registry_files(folder):
+                yield from _read_servers(path)
 
 
-def _folders() -> Iterator[Path]:
+def _registry_folders() -> Iterator[Path]:
     """Where the files are, best place first.
 
     A program that was started by a service or in a container may have no
@@ -213,14 +214,14 @@ def _folders() -> Iterator[Path]:
             yield root / "stepscope"
 
 
-def _files(folder: Path) -> list[Path]:
+def _registry_files(folder: Path) -> list[Path]:
     try:
         return [it for it in folder.iterdir() if it.suffix == ".json"]
     except OSError:
         return []
 
 
-def _read(path: Path) -> tuple[Listening, ...]:
+def _read_servers(path: Path) -> tuple[Listening, ...]:
     """Return what a file says of a process that still runs; remove a stale one."""
     try:
         process = int(path.stem)
@@ -234,19 +235,14 @@ def _read(path: Path) -> tuple[Listening, ...]:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ()
-    if owner(process) != os.getuid() or started_ticks(process) != since:
+    if process_owner(process) != os.getuid() or started_ticks(process) != since:
         with contextlib.suppress(OSError):
             path.unlink()
         return ()
     return found
 
 
-def _remove_stale(folder: Path) -> None:
-    for path in _files(folder):
-        _read(path)
-
-
-def _write(path: Path, servers: Mapping[str, str | None]) -> None:
+def _write_servers(path: Path, servers: Mapping[str, str | None]) -> None:
     """Write a file that only its user may read, whole or not at all."""
     fields = {
         "servers": servers,
@@ -276,7 +272,7 @@ def _why_untrusted(folder: Path) -> str | None:
             # Nobody has made it yet.
             return None
         if not stat.S_ISDIR(status.st_mode):
-            return f"{one} is no folder, but a link or a file"
+            return f"{one} is not a folder but a link or a file"
         if status.st_uid != os.getuid():
             return f"{one} is another user's ({user_name(status.st_uid)})"
         if status.st_mode & _WRITABLE_BY_OTHERS:

@@ -23,13 +23,13 @@ from stepscope.errors import BadUsage, StepscopeError
 from stepscope.remote import registry
 from stepscope.remote.access.openness import (
     Doorkeeper,
+    choose_token,
     is_given,
-    token_of,
     who_may_ask,
 )
 from stepscope.remote.access.peers import WorkerSessions
 from stepscope.remote.access.places import Place
-from stepscope.remote.addresses import addresses, from_this_machine
+from stepscope.remote.addresses import from_this_machine, parse_addresses
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
     ContinuousProfilingResponse,
@@ -42,8 +42,8 @@ from stepscope.remote.messages import (
     StopContinuousProfilingResponse,
     TerminateRequest,
     TerminateResponse,
-    decode,
-    encode,
+    decode_message,
+    encode_message,
 )
 from stepscope.remote.transport import (
     ANALYSIS,
@@ -97,9 +97,9 @@ class Server:
         if os.getpid() != self._process:
             # A forked child has none of the threads, and would wait for them in vain.
             return
-        self.captures.end_all()
+        self.captures.end_everything()
         self._server.stop(None)
-        registry.forget(from_this_machine(self.address))
+        registry.forget_server(from_this_machine(self.address))
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
@@ -143,12 +143,14 @@ def start(
     grpc = grpc_module()
     place = Place(host, port)
     was_given = is_given(token)
-    token = token_of(token, open_to, is_local=place.is_local, is_socket=place.is_socket)
-    place.check()
+    token = choose_token(
+        token, open_to, is_local=place.is_local, is_socket=place.is_socket
+    )
+    place.check_place()
     folder = None if logdir is None else Path(logdir).absolute()
     captures = Captures(folder)
     workers = WorkerSessions(
-        folder, addresses(peers) if peers else (), captures.allowance
+        folder, parse_addresses(peers) if peers else (), captures.allowance
     )
     made = grpc.server(
         DaemonThreads(),
@@ -160,7 +162,9 @@ def start(
         interceptors=() if token is None else (Doorkeeper(grpc, token),),
         maximum_concurrent_rpcs=_MOST_CALLS,
     )
-    for service, methods in _Answers(grpc, captures, workers).services().items():
+    for service, methods in (
+        _Answers(grpc, captures, workers).service_handlers().items()
+    ):
         made.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, methods),)
         )
@@ -172,10 +176,10 @@ def start(
             bound = made.add_secure_port(place.target, credentials)
     except RuntimeError as error:
         remedy = "" if certificate is None else _CERTIFICATE
-        raise BadUsage(f"{place.refused(error)}{remedy}") from error
-    place = place.bound(bound)
+        raise BadUsage(f"{place.refused_place(error)}{remedy}") from error
+    place = place.bound_place(bound)
     server = Server(made, captures, place.target, token)
-    workers.allow(server.address, from_this_machine(server.address))
+    workers.allow_addresses(server.address, from_this_machine(server.address))
     begin_as_ours(made.start)
     # A call that is answered must not find half an interpreter.
     atexit.register(server._at_exit)  # noqa: SLF001 - its own module
@@ -187,7 +191,7 @@ def _say_who_may_ask(
     place: Place, token: str | None, open_to: str | None, *, was_given: bool
 ) -> None:
     """Note where clients of this user find the server, and tell who else may ask."""
-    problem = registry.note(from_this_machine(place.target), token)
+    problem = registry.note_server(from_this_machine(place.target), token)
     if problem is not None:
         _log.warning("stepscope: %s", problem)
     if open_to is not None:
@@ -214,39 +218,56 @@ class _Answers:
         self._captures = captures
         self._workers = workers
 
-    def services(self) -> dict[str, dict[str, Any]]:
+    def service_handlers(self) -> dict[str, dict[str, Any]]:
         """Return the handlers of each service's methods."""
         recorded = self._captures
         return {
             SERVICE: {
-                "Profile": self._method(ProfileRequest, recorded.profile, waits=True),
-                "Terminate": self._method(TerminateRequest, self._terminate),
-                "Monitor": self._method(MonitorRequest, recorded.monitor, owns=True),
-                "StartContinuousProfiling": self._method(
-                    ProfileRequest, self._start_continuous, owns=True
+                "Profile": self._method_handler(
+                    ProfileRequest, recorded.profile, waits=True
                 ),
-                "GetSnapshot": self._method(
-                    GetSnapshotRequest, recorded.snapshot, owns=True
+                "Terminate": self._method_handler(
+                    TerminateRequest,
+                    lambda asked: recorded.terminate_session(asked.session_id),
+                    empty=TerminateResponse,
                 ),
-                "StopContinuousProfiling": self._method(
-                    StopContinuousProfilingRequest, self._stop_continuous, owns=True
+                "Monitor": self._method_handler(
+                    MonitorRequest, recorded.describe_program, owns=True
+                ),
+                "StartContinuousProfiling": self._method_handler(
+                    ProfileRequest,
+                    recorded.start_continuous,
+                    owns=True,
+                    empty=ContinuousProfilingResponse,
+                ),
+                "GetSnapshot": self._method_handler(
+                    GetSnapshotRequest, recorded.take_snapshot, owns=True
+                ),
+                "StopContinuousProfiling": self._method_handler(
+                    StopContinuousProfilingRequest,
+                    recorded.stop_continuous,
+                    owns=True,
+                    empty=StopContinuousProfilingResponse,
                 ),
             },
             ANALYSIS: {
-                "NewSession": self._method(
-                    NewProfileSessionRequest, self._workers.record
+                "NewSession": self._method_handler(
+                    NewProfileSessionRequest, self._workers.record_hosts
                 ),
             },
             PIECES: {
-                "Profile": self._grpc.unary_stream_rpc_method_handler(self._pieces),
+                "Profile": self._grpc.unary_stream_rpc_method_handler(
+                    self._send_pieces
+                ),
             },
         }
 
-    def _method(
+    def _method_handler(
         self,
         kind: type[Message],
-        answer: Callable[..., Message],
+        answer: Callable[..., Message | None],
         *,
+        empty: type[Message] = Message,
         waits: bool = False,
         owns: bool = False,
     ) -> Any:
@@ -255,24 +276,31 @@ class _Answers:
         Args:
             kind: The request.
             answer: Takes the request, and returns the answer.
+            empty: The answer where `answer` returns none.
             waits: The answer also takes an event, which is set when the client is gone.
             owns: The answer also takes the peer, to whom what it begins belongs.
         """
 
         def handle(data: bytes, context: Any) -> bytes:
             with self._refusals_sent(kind, context):
-                request = decode(kind, data)
-                told = (_gone(context),) if waits else (context.peer(),) if owns else ()
-                return encode(answer(request, *told))
+                request = decode_message(kind, data)
+                told = (
+                    (_client_gone(context),)
+                    if waits
+                    else (context.peer(),)
+                    if owns
+                    else ()
+                )
+                return encode_message(answer(request, *told) or empty())
             raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)
 
-    def _pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
+    def _send_pieces(self, data: bytes, context: Any) -> Iterator[bytes]:
         """Record, and yield the recording in pieces: it is in memory once."""
         with self._refusals_sent(ProfileRequest, context):
-            request = decode(ProfileRequest, data)
-            content = self._captures.record(request, _gone(context))
+            request = decode_message(ProfileRequest, data)
+            content = self._captures.record(request, _client_gone(context))
         for start in range(0, len(content), PIECE_BYTES):
             yield content[start : start + PIECE_BYTES]
 
@@ -290,24 +318,8 @@ class _Answers:
         except StepscopeError as error:
             context.abort(codes.INTERNAL, str(error))
 
-    def _terminate(self, request: TerminateRequest) -> TerminateResponse:
-        self._captures.terminate(request.session_id)
-        return TerminateResponse()
 
-    def _start_continuous(
-        self, request: ProfileRequest, peer: str
-    ) -> ContinuousProfilingResponse:
-        self._captures.start_continuous(request, peer)
-        return ContinuousProfilingResponse()
-
-    def _stop_continuous(
-        self, request: StopContinuousProfilingRequest, peer: str
-    ) -> StopContinuousProfilingResponse:
-        self._captures.stop_continuous(request, peer)
-        return StopContinuousProfilingResponse()
-
-
-def _gone(context: Any) -> threading.Event:
+def _client_gone(context: Any) -> threading.Event:
     """Return an event that is set when the client of a call is gone."""
     gone = threading.Event()
     if not context.add_callback(gone.set):

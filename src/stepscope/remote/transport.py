@@ -51,7 +51,7 @@ def checked_token(token: str, given_by: str) -> str:
     return token
 
 
-def bearer(token: str) -> str:
+def bearer_value(token: str) -> str:
     """Return the value of a call's `authorization`."""
     return f"Bearer {token}"
 

@@ -21,7 +21,7 @@ from stepscope.derive.model.annotation_calls import annotation_calls
 from stepscope.frozen import Frozen
 from stepscope.remedies import NSIGHT
 from stepscope.report.document import REPORTED, Document, Headline
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.words.headline import (
     first_sentence,
     measured_sentence,
@@ -81,19 +81,27 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         begun=lambda tool: shown.stage(tool.title),
     )
     shown.stage("Findings")
-    judged = _judged(profile, signals_of(profile))
+    judged = _judge_signals(profile, signals_of(profile))
+    tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
-        profile=describe(profile),
+        profile=describe_profile(profile),
         **{field: found[name] for name, field in REPORTED.items()},
         headline=_without_times(judged.headline, found["memory_profile"], profile),
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
         hardware=hardware(profile),
-        quality=doubts(profile),
+        quality=recording_doubts(profile),
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
-        not_understood=_not_understood(profile),
+        not_understood=next(
+            (
+                table
+                for table in tables
+                if isinstance(table, Unavailable) and table.code == "UNKNOWN_DEVICE"
+            ),
+            None,
+        ),
         frameworks=profile.of_run(frameworks_used),
         recorder=recorder_of(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
@@ -114,7 +122,7 @@ def _without_times(
     return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
-def explain(profile: ProfileData, rule: str) -> Explanation:
+def explain_rule(profile: ProfileData, rule: str) -> Explanation:
     """Explain how a rule came to its verdict.
 
     Raises:
@@ -125,18 +133,18 @@ def explain(profile: ProfileData, rule: str) -> Explanation:
 
     profile.prepare(OF_RULES)
     signals = signals_of(profile)
-    found = _found(profile, signals)
+    found = _fitting_findings(profile, signals)
     return explanation(profile, rule, found, signals)
 
 
-def judge(profile: ProfileData) -> Judgement:
+def judge_profile(profile: ProfileData) -> Judgement:
     """Run every rule, and choose what is said first."""
     profile.prepare(OF_RULES)
-    return _judged(profile, signals_of(profile))
+    return _judge_signals(profile, signals_of(profile))
 
 
-def _judged(profile: ProfileData, signals: Signals) -> Judgement:
-    found = _found(profile, signals)
+def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
+    found = _fitting_findings(profile, signals)
     said = lead(found, signals, THRESHOLDS)
     return Judgement(
         headline=Headline(
@@ -152,31 +160,17 @@ def _judged(profile: ProfileData, signals: Signals) -> Judgement:
     )
 
 
-def _found(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
+def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
     """Run every rule; what to do fits what recorded, and the program's framework."""
-    by_nsight = recorder_of(profile) == NSIGHT
+    # What only another recorder could do is left out.
+    others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"
+    findings = (remedied(profile, finding) for finding in evaluate(signals))
     return tuple(
-        _fitted(remedied(profile, one), by_nsight=by_nsight)
-        for one in evaluate(signals)
-    )
-
-
-def _fitted(finding: Finding, *, by_nsight: bool) -> Finding:
-    """Leave out what only another recorder could do."""
-    others: Recorder = "framework" if by_nsight else "nsight"
-    actions = tuple(one for one in finding.actions if one.recorder != others)
-    if len(actions) == len(finding.actions):
-        return finding
-    return msgspec.structs.replace(finding, actions=actions)
-
-
-def _not_understood(profile: ProfileData) -> Unavailable | None:
-    tables = (profile.table(host, "device_activity") for host in profile.hosts)
-    return next(
-        (
-            table
-            for table in tables
-            if isinstance(table, Unavailable) and table.code == "UNKNOWN_DEVICE"
-        ),
-        None,
+        msgspec.structs.replace(
+            finding,
+            actions=tuple(
+                action for action in finding.actions if action.recorder != others
+            ),
+        )
+        for finding in findings
     )

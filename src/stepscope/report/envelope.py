@@ -90,20 +90,22 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     data: msgspec.Struct | None
 
 
-def describe(profile: ProfileData) -> Profile:
+def describe_profile(profile: ProfileData) -> Profile:
     """Return run, hosts and devices of a profile."""
     return Profile(
         run=profile.run,
         hosts=profile.hosts,
         devices=tuple(
-            device for host in profile.hosts for device in _devices(profile, host)
+            device
+            for host in profile.hosts
+            for device in _listed_devices(profile, host)
         ),
-        ranks=_recorded(profile, "rank"),
-        processes=max(_recorded(profile, "processes").values(), default=None),
+        ranks=_recorded_numbers(profile, "rank"),
+        processes=max(_recorded_numbers(profile, "processes").values(), default=None),
     )
 
 
-def _recorded(profile: ProfileData, column: str) -> dict[str, int]:
+def _recorded_numbers(profile: ProfileData, column: str) -> dict[str, int]:
     """Return by host a number of `environment`, of the hosts that recorded it."""
     tables = {host: profile.table(host, "environment") for host in profile.hosts}
     return {
@@ -113,7 +115,7 @@ def _recorded(profile: ProfileData, column: str) -> dict[str, int]:
     }
 
 
-def _devices(profile: ProfileData, host: str) -> list[Device]:
+def _listed_devices(profile: ProfileData, host: str) -> list[Device]:
     table = profile.table(host, "devices")
     if isinstance(table, Unavailable):
         return []
@@ -132,7 +134,7 @@ def _devices(profile: ProfileData, host: str) -> list[Device]:
     ]
 
 
-def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
+def recording_doubts(profile: ProfileData) -> tuple[Doubt, ...]:
     """Return all rows of `quality`, and the doubts of the derivations."""
     found: list[Doubt] = []
     for host in profile.hosts:
@@ -143,7 +145,7 @@ def doubts(profile: ProfileData) -> tuple[Doubt, ...]:
     return tuple(found)
 
 
-def doubts_of(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
+def result_doubts(result: msgspec.Struct | Unavailable) -> tuple[Doubt, ...]:
     """Return the doubts that a tool had about the run as a whole."""
     return tuple(
         Doubt(host=None, **msgspec.structs.asdict(note))

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from stepscope.report.tables import flat
+from stepscope.report.tables import flatten_table
 
 #: First characters of a cell that a spreadsheet takes for a formula.
 _FORMULA: Final = r"^[=+\-@\t\r]"
@@ -21,12 +21,12 @@ def render_csv(frame: pl.DataFrame) -> str:
 
     Definition: docs/definitions/times-and-values.md#csv.
     """
-    widened = flat(frame)
-    cells = [_cell(name, dtype) for name, dtype in widened.schema.items()]
+    widened = flatten_table(frame)
+    cells = [_safe_cell(name, dtype) for name, dtype in widened.schema.items()]
     return widened.select(cells).write_csv(line_terminator="\r\n")
 
 
-def _cell(name: str, dtype: pl.DataType) -> pl.Expr:
+def _safe_cell(name: str, dtype: pl.DataType) -> pl.Expr:
     cell = pl.col(name)
     if dtype.is_float():
         return pl.when(cell.is_finite()).then(cell).otherwise(None).alias(name)
@@ -40,7 +40,7 @@ def _cell(name: str, dtype: pl.DataType) -> pl.Expr:
 def render_parquet(frame: pl.DataFrame) -> bytes:
     """Write the file; an object without fields, which Parquet lacks, becomes null."""
     writable = frame.with_columns(
-        _writable(pl.col(name), dtype).alias(name)
+        _writable_cell(pl.col(name), dtype).alias(name)
         for name, dtype in frame.schema.items()
         if _has_empty(dtype)
     )
@@ -56,13 +56,13 @@ def _has_empty(dtype: object) -> bool:
     return isinstance(dtype, pl.List) and _has_empty(dtype.inner)
 
 
-def _writable(cell: pl.Expr, dtype: object) -> pl.Expr:
+def _writable_cell(cell: pl.Expr, dtype: object) -> pl.Expr:
     if isinstance(dtype, pl.List):
-        return cell.list.eval(_writable(pl.element(), dtype.inner))
+        return cell.list.eval(_writable_cell(pl.element(), dtype.inner))
     if not isinstance(dtype, pl.Struct) or not dtype.fields:
         return pl.lit(None, pl.String)
     parts = [
-        _writable(cell.struct.field(one.name), one.dtype).alias(one.name)
+        _writable_cell(cell.struct.field(one.name), one.dtype).alias(one.name)
         for one in dtype.fields
         if _has_empty(one.dtype)
     ]

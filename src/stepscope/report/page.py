@@ -40,7 +40,7 @@ def line(*pieces: Piece | str) -> Line:
     return tuple(Piece(one) if isinstance(one, str) else one for one in pieces)
 
 
-def more(command: str) -> Line:
+def more_line(command: str) -> Line:
     """Make the line that names the command for the rest of a summary."""
     return line(Piece("  more: ", "dim"), Piece(command, "code"))
 
@@ -108,7 +108,7 @@ def wrapped(text: str, width: int, *, indent: int, role: Role = "plain") -> list
     ]
 
 
-def table(
+def table_lines(
     header: Sequence[str],
     body: Sequence[Sequence[str]],
     *,

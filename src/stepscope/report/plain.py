@@ -40,11 +40,11 @@ def plain(value: object) -> Plain:
     if isinstance(value, int):
         return value if abs(value) <= EXACT_INTEGER else str(value)
     if isinstance(value, pl.DataFrame):
-        return rows(value)
+        return plain_rows(value)
     if isinstance(value, set | frozenset):
-        return _cells(tuple(value))
+        return _plain_cells(tuple(value))
     if isinstance(value, list | tuple | dict | msgspec.Struct):
-        return _cells((value,))[0]
+        return _plain_cells((value,))[0]
     message = f"a result may not hold a {type(value).__name__}"
     raise TypeError(message)
 
@@ -54,7 +54,7 @@ def plain_fields(value: msgspec.Struct | dict[str, object]) -> dict[str, Plain]:
     return {name: plain(member) for name, member in (fields_of(value) or {}).items()}
 
 
-def _cells(values: tuple[Any, ...]) -> list[Plain]:
+def _plain_cells(values: tuple[Any, ...]) -> list[Plain]:
     """Return each value in its plain form.
 
     A call for each of a hundred thousand unchanged numbers would be slow, so values of
@@ -66,13 +66,15 @@ def _cells(values: tuple[Any, ...]) -> list[Plain]:
     kind = kinds.pop() if len(kinds) == 1 else object
     if issubclass(kind, msgspec.Struct):
         columns = zip(*map(msgspec.structs.astuple, values), strict=True)
-        found = _objects(kind.__struct_fields__, map(_cells, columns))
+        found = _row_objects(kind.__struct_fields__, map(_plain_cells, columns))
         return found or [{} for _ in values]
     if issubclass(kind, dict):
-        members = iter(_cells(tuple(chain.from_iterable(d.values() for d in values))))
+        members = iter(
+            _plain_cells(tuple(chain.from_iterable(d.values() for d in values)))
+        )
         return [dict(zip(map(str, one), members, strict=False)) for one in values]
     if issubclass(kind, list | tuple):
-        members = iter(_cells(tuple(chain.from_iterable(values))))
+        members = iter(_plain_cells(tuple(chain.from_iterable(values))))
         return [list(islice(members, len(one))) for one in values]
     return [plain(one) for one in values]
 
@@ -88,17 +90,17 @@ def _are_exact(values: tuple[Any, ...], kinds: set[type]) -> bool:
     return False
 
 
-def _objects(names: Sequence[str], columns: Iterable[list[Plain]]) -> list[Plain]:
+def _row_objects(names: Sequence[str], columns: Iterable[list[Plain]]) -> list[Plain]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def rows(frame: pl.DataFrame) -> list[Plain]:
+def plain_rows(frame: pl.DataFrame) -> list[Plain]:
     """Return the rows of a frame as objects; nested columns stay nested."""
     columns = [
-        column.to_list() if _is_plain(column) else _cells(tuple(column.to_list()))
+        column.to_list() if _is_plain(column) else _plain_cells(tuple(column.to_list()))
         for column in frame
     ]
-    return _objects(frame.columns, columns)
+    return _row_objects(frame.columns, columns)
 
 
 def _is_plain(column: pl.Series) -> bool:

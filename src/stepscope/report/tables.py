@@ -41,14 +41,14 @@ def tables(result: msgspec.Struct) -> dict[str, pl.DataFrame]:
         elif is_rows(value):
             found |= _with_rows_inside(name, value)
         else:
-            lone.append((name, _text(plain(value))))
+            lone.append((name, _cell_text(plain(value))))
     found[SUMMARY] = pl.DataFrame(
         lone, schema={"field": pl.String, "value": pl.String}, orient="row"
     )
     return found
 
 
-def choose(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
+def choose_table(found: dict[str, pl.DataFrame], name: str | None) -> pl.DataFrame:
     """Return the table of a name, or the main one where no name is given."""
     name = name or name_of_main(found)
     if name not in found:
@@ -61,22 +61,27 @@ def name_of_main(found: dict[str, pl.DataFrame]) -> str:
     return next((main for main in _MAIN if main in found), next(iter(found)))
 
 
-def flat(frame: pl.DataFrame) -> pl.DataFrame:
+def flatten_table(frame: pl.DataFrame) -> pl.DataFrame:
     """Remove nested columns: a struct becomes several columns, a list becomes text."""
     while any(isinstance(dtype, pl.Struct) for dtype in frame.dtypes):
-        frame = pl.DataFrame([part for one in frame for part in _widened(one)])
+        frame = pl.DataFrame([part for one in frame for part in _widen_struct(one)])
     return frame.with_columns(
-        pl.Series(one.name, [_text(_plain_cell(cell)) for cell in one], pl.String)
+        pl.Series(
+            one.name,
+            [
+                _cell_text(
+                    plain(cell.to_list() if isinstance(cell, pl.Series) else cell)
+                )
+                for cell in one
+            ],
+            pl.String,
+        )
         for one in frame
         if isinstance(one.dtype, pl.List | pl.Array)
     )
 
 
-def _plain_cell(cell: object) -> Plain:
-    return plain(cell.to_list() if isinstance(cell, pl.Series) else cell)
-
-
-def _widened(series: pl.Series) -> list[pl.Series]:
+def _widen_struct(series: pl.Series) -> list[pl.Series]:
     if not isinstance(series.dtype, pl.Struct):
         return [series]
     return [part.alias(f"{series.name}.{part.name}") for part in series.struct.unnest()]
@@ -106,7 +111,7 @@ def _with_rows_inside(name: str, rows: Sequence[Row]) -> dict[str, pl.DataFrame]
     }
 
 
-def _text(value: Plain) -> str | None:
+def _cell_text(value: Plain) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -116,7 +121,7 @@ def _text(value: Plain) -> str | None:
     return msgspec.json.encode(value).decode()
 
 
-def arranged(
+def arrange_rows(
     frame: pl.DataFrame,
     *,
     holding: str = "",
@@ -137,7 +142,7 @@ def arranged(
     Raises:
         BadUsage: There is no such column.
     """
-    shown = flat(frame)
+    shown = flatten_table(frame)
     if holding:
         texts = [name for name in shown.columns if shown.schema[name] == pl.String]
         wanted = holding.lower()

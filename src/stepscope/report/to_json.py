@@ -13,8 +13,12 @@ import msgspec
 
 from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.analysis.results.walk import fields_of
-from stepscope.report.envelope import Envelope, doubts_of
-from stepscope.report.outline.comparison import check_words, explaining, verdict
+from stepscope.report.envelope import Envelope, result_doubts
+from stepscope.report.outline.comparison import (
+    check_words,
+    explaining_sentences,
+    verdict_sentence,
+)
 from stepscope.report.outline.gaps import gap_words
 from stepscope.report.outline.promises import promise_lines
 from stepscope.report.plain import plain, plain_fields
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 _AROUND: Final = frozenset({"missing", "inputs", "quality"})
 
 
-def envelope(
+def make_envelope(
     tool: str,
     result: msgspec.Struct | Unavailable,
     *,
@@ -46,7 +50,7 @@ def envelope(
         profile=profile,
         unavailable=absent,
         missing=getattr(result, "missing", ()),
-        quality=(*quality, *doubts_of(result)),
+        quality=(*quality, *result_doubts(result)),
         inputs=dict(getattr(result, "inputs", {})),
         data=None if absent else result,
     )
@@ -54,7 +58,7 @@ def envelope(
 
 def render_envelope(answer: Envelope) -> bytes:
     """Write one JSON object, indented by two blanks, with one newline at the end."""
-    return _written(plain_envelope(answer))
+    return _indented_json(plain_envelope(answer))
 
 
 def render_document(
@@ -68,14 +72,14 @@ def render_document(
     """
     tools: dict[str, Plain] = {}
     for name, result in document.tools.items():
-        answer = envelope(
+        answer = make_envelope(
             name, result, profile=document.profile, quality=document.quality
         )
         written = plain_envelope(answer)
         tools[name] = {
             key: written[key] for key in ("unavailable", "missing", "inputs", "data")
         }
-    return _written(
+    return _indented_json(
         {
             "schema": 1,
             "headline": plain(document.headline),
@@ -95,31 +99,31 @@ def render_comparison(
 ) -> bytes:
     """Write what became of a run, as one object, with the sentences of the page."""
     words: dict[str, object] = {
-        "verdict": verdict(found),
-        "explaining": explaining(found),
+        "verdict": verdict_sentence(found),
+        "explaining": explaining_sentences(found),
         "checks": [check_words(one) for one in found.parity.checks],
         "promises": list(
             promise_lines(found.promises, found.per, reasons=found.parity.comparable)
         ),
     }
     members = {**plain_fields(found), "words": plain(words)}
-    return _written({"schema": 1, **members, **plain_fields(beside or {})})
+    return _indented_json({"schema": 1, **members, **plain_fields(beside or {})})
 
 
 def render_explanation(found: Explanation) -> bytes:
     """Write how a rule came to its verdict, as one object."""
-    return _written({"schema": 1, **plain_fields(found)})
+    return _indented_json({"schema": 1, **plain_fields(found)})
 
 
 def render_gap(found: GapExplanation | Unavailable) -> bytes:
     """Write who owns a stretch of time, with the sentences and labels of the page."""
     if isinstance(found, Unavailable):
-        return _written({"schema": 1, "unavailable": plain(found)})
+        return _indented_json({"schema": 1, "unavailable": plain(found)})
     owners: list[Plain] = [
         {"owner": one.owner, "label": OWNER_WORDS[one.owner], **plain_fields(one)}
         for one in found.owners
     ]
-    return _written(
+    return _indented_json(
         {
             "schema": 1,
             "unavailable": None,
@@ -137,5 +141,5 @@ def plain_envelope(answer: Envelope) -> dict[str, Plain]:
     return plain_fields({**(fields_of(answer) or {}), "data": data})
 
 
-def _written(value: Plain) -> bytes:
+def _indented_json(value: Plain) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

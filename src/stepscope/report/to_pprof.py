@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-_NUMBER: Final = 0
 _SIZED: Final = 2
 #: `file.py:12 function` and `file.py:12`.
 _LINE: Final = Pattern(r"(?P<file>\S.*?):(?P<line>\d+)(?: (?P<function>.+))?")
@@ -60,9 +59,9 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
         raise BadUsage(message)
     counted = "self_flops" in rows.columns and rows["self_flops"].count() > 0
     texts = _Texts()
-    body = _value_type(texts, 1, "time", "microseconds")
+    body = _value_type(texts, "time", "microseconds")
     if counted:
-        body += _value_type(texts, 1, "flops", "count")
+        body += _value_type(texts, "flops", "count")
     flops = rows["self_flops"].to_list() if counted else [None] * len(rows)
     locations: dict[str, int] = {}
     stacks: dict[int, tuple[int, ...]] = {}
@@ -84,48 +83,35 @@ def render(rows: pl.DataFrame, *, view: str, comments: Sequence[str] = ()) -> by
         spent += micros
         values = [micros, flops[row] or 0] if counted else [micros]
         if own or any(values):
-            body += _sample(stacks[number], values)
+            # The innermost location comes first.
+            packed = (b"".join(map(varint, part)) for part in (stacks[number], values))
+            body += _sized_field(2, b"".join(map(_sized_field, (1, 2), packed)))
     for label, number in locations.items():
-        body += _location(number, label) + _function(texts, number, label)
-    body += b"".join(
-        number_field(_tag(13, _NUMBER), texts.number(note)) for note in notes
-    )
-    body += number_field(_tag(14, _NUMBER), texts.number("time"))
-    body += b"".join(sized_field(_tag(6, _SIZED), one.encode()) for one in texts)
+        place = _LINE.fullmatch(label)
+        line = _number_field(1, number)
+        function = line + _number_field(2, texts.number(label))
+        if place is not None:
+            line += _number_field(2, int(place["line"]))
+            function += _number_field(4, texts.number(place["file"]))
+        body += _sized_field(
+            4, _number_field(1, number) + _sized_field(4, line)
+        ) + _sized_field(5, function)
+    body += b"".join(_number_field(13, texts.number(note)) for note in notes)
+    body += _number_field(14, texts.number("time"))
+    body += b"".join(_sized_field(6, text.encode()) for text in texts)
     # Without a time of its own, equal profiles are equal files.
     return gzip.compress(body, mtime=0)
 
 
-def _tag(field: int, wire: int) -> int:
-    return field << 3 | wire
+def _number_field(field: int, value: int) -> bytes:
+    return number_field(field << 3, value)
 
 
-def _value_type(texts: _Texts, field: int, kind: str, unit: str) -> bytes:
-    body = number_field(_tag(1, _NUMBER), texts.number(kind))
-    body += number_field(_tag(2, _NUMBER), texts.number(unit))
-    return sized_field(_tag(field, _SIZED), body)
+def _sized_field(field: int, content: bytes) -> bytes:
+    return sized_field(field << 3 | _SIZED, content)
 
 
-def _sample(stack: Sequence[int], values: Sequence[int]) -> bytes:
-    """The innermost location comes first."""
-    body = sized_field(_tag(1, _SIZED), b"".join(map(varint, stack)))
-    body += sized_field(_tag(2, _SIZED), b"".join(map(varint, values)))
-    return sized_field(_tag(2, _SIZED), body)
-
-
-def _location(number: int, label: str) -> bytes:
-    found = _LINE.fullmatch(label)
-    line = number_field(_tag(1, _NUMBER), number)
-    if found is not None:
-        line += number_field(_tag(2, _NUMBER), int(found["line"]))
-    body = number_field(_tag(1, _NUMBER), number) + sized_field(_tag(4, _SIZED), line)
-    return sized_field(_tag(4, _SIZED), body)
-
-
-def _function(texts: _Texts, number: int, label: str) -> bytes:
-    found = _LINE.fullmatch(label)
-    body = number_field(_tag(1, _NUMBER), number)
-    body += number_field(_tag(2, _NUMBER), texts.number(label))
-    if found is not None:
-        body += number_field(_tag(4, _NUMBER), texts.number(found["file"]))
-    return sized_field(_tag(5, _SIZED), body)
+def _value_type(texts: _Texts, kind: str, unit: str) -> bytes:
+    return _sized_field(
+        1, _number_field(1, texts.number(kind)) + _number_field(2, texts.number(unit))
+    )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.report.page import Piece, cut, line, plain_text, table, wrapped
-from stepscope.report.tables import flat
+from stepscope.report.page import Piece, cut, line, plain_text, table_lines, wrapped
+from stepscope.report.tables import flatten_table
 from stepscope.report.words.names import CODE_WORDS
 from stepscope.report.words.pages import reason_sentences
 
@@ -58,11 +58,19 @@ def render(
         width: Number of characters in a line.
         hint: How to see more of a row.
     """
-    widened = _worded(flat(frame))
+    flattened = flatten_table(frame)
+    # Words stand in the place of codes; other forms than this one keep the codes.
+    widened = flattened.with_columns(
+        pl.col(name).str.replace_all("_", " ", literal=True)
+        if name == _FLAGS
+        else pl.col(name).replace(CODE_WORDS[name])
+        for name, dtype in flattened.schema.items()
+        if dtype == pl.String and (name == _FLAGS or name in CODE_WORDS)
+    )
     shown = widened.head(MOST_ROWS)
-    names = _fitting(shown, width)
+    names = _fitting_columns(shown, width)
     lines = [line(Piece(title, "heading")), line()]
-    lines += _body(shown.select(names), width)
+    lines += _table_body(shown.select(names), width)
     left = [name for name in widened.columns if name not in names]
     lines += _left_out(widened.height, left, others, width, hint=hint)
     if missing:
@@ -85,19 +93,7 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
     )
 
 
-def _worded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Put words in the place of codes; other forms than this one keep the codes."""
-    texts = [name for name in frame.columns if frame.schema[name] == pl.String]
-    return frame.with_columns(
-        pl.col(name).str.replace_all("_", " ", literal=True)
-        if name == _FLAGS
-        else pl.col(name).replace(CODE_WORDS[name])
-        for name in texts
-        if name == _FLAGS or name in CODE_WORDS
-    )
-
-
-def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
+def _fitting_columns(frame: pl.DataFrame, width: int) -> list[str]:
     """Choose the columns that fit, important ones first; keep the table's order."""
     texts = [name for name in frame.columns if frame.schema[name] == pl.String]
     # Names are long and are what people look for, and copy.
@@ -115,7 +111,7 @@ def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
         ),
     )
     for name in ranked:
-        needed = max(len(name), *(len(_cell(one)) for one in frame[name]), 1)
+        needed = max(len(name), *(len(_cell_text(one)) for one in frame[name]), 1)
         if name in texts:
             least = _WIDEST_TEXT if name == widest else _NARROWEST_TEXT
             needed = min(needed, max(len(name), least))
@@ -126,9 +122,9 @@ def _fitting(frame: pl.DataFrame, width: int) -> list[str]:
     return [name for name in frame.columns if name in chosen]
 
 
-def _body(frame: pl.DataFrame, width: int) -> list[Line]:
+def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
     align: list[Align] = [">" if dtype.is_numeric() else "<" for dtype in frame.dtypes]
-    columns = [[_cell(value) for value in frame[name]] for name in frame.columns]
+    columns = [[_cell_text(value) for value in frame[name]] for name in frame.columns]
     texts = [at for at, dtype in enumerate(frame.dtypes) if dtype == pl.String]
     # The longest text is shortened where not all columns fit.
     longest = max(
@@ -139,7 +135,7 @@ def _body(frame: pl.DataFrame, width: int) -> list[Line]:
         if at != longest:
             limit = max(len(frame.columns[at]), _NARROWEST_TEXT)
             columns[at] = [cut(cell, limit) for cell in columns[at]]
-    return table(
+    return table_lines(
         frame.columns,
         list(zip(*columns, strict=True)),
         align=align,
@@ -174,7 +170,7 @@ def _left_out(
     return [line(), *lines] if lines else []
 
 
-def _cell(value: object) -> str:
+def _cell_text(value: object) -> str:
     if value is None:
         return _UNKNOWN
     if isinstance(value, bool):

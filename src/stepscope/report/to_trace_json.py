@@ -7,7 +7,7 @@ object has the fields of every tool's answer and also `displayTimeUnit` and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.counters import CounterTile
     from stepscope.analysis.timeline.flows import TrackFlows
     from stepscope.analysis.timeline.tiles import Tiles
-    from stepscope.analysis.trace_viewer.arguments import Arguments
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.viewer import HostTrace
     from stepscope.report.envelope import Envelope
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 #: Times are written in µs with as many digits as picoseconds need.
 _PS_PER_US: Final = 1_000_000
 _DIGITS: Final = 6
+#: Kind of a value's number → its type among the 64 bits that hold it.
+_NUMBER_TYPES: Final = {INTEGER: np.int64, UNSIGNED: np.uint64, REAL: np.float64}
 #: Name and category of the arrows.
 _FLOW: Final = '"name":"launch","cat":"launch"'
 
@@ -65,12 +66,12 @@ def write_spans(
     head = msgspec.json.encode({**about, "displayTimeUnit": "ns", "traceEvents": []})
     write(head[:-2])
     comma = b"\n"
-    for line in _metadata(hosts):
+    for line in _metadata_events(hosts):
         write(comma + line)
         comma = b",\n"
     for host in spans:
-        names = _escaped(host.names.to_list())
-        categories = _escaped(host.categories)
+        names = _json_texts(host.names.to_list())
+        categories = _json_texts(host.categories)
         for piece in host.pieces:
             text = render_piece(piece, names, categories)
             if text:
@@ -89,6 +90,33 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     """
     if not len(piece.process):
         return b""
+    spans = pl.DataFrame({"span": np.arange(len(piece.counter), dtype=np.int32)})
+    keys = _json_texts(piece.arguments.keys).gather(piece.arguments.key)
+    value = pl.Series([None] * len(piece.arguments.key), dtype=pl.String)
+    for kind, dtype in _NUMBER_TYPES.items():
+        at = np.flatnonzero(piece.arguments.kind == kind)
+        if len(at):
+            value = value.scatter(
+                at, _number_texts(piece.arguments.value[at].view(dtype))
+            )
+    at = np.flatnonzero(piece.arguments.kind == TEXT)
+    if len(at):
+        value = value.scatter(
+            at, _json_texts(piece.arguments.texts).gather(piece.arguments.value[at])
+        )
+    pairs = pl.DataFrame(
+        {
+            "span": piece.arguments.span,
+            "kind": piece.arguments.kind,
+            "pair": (keys + ":" + value),
+        }
+    )
+    if piece.counter.any():
+        numeric = pl.col("kind") != TEXT
+        pairs = pairs.filter(numeric | ~pl.Series(piece.counter[piece.arguments.span]))
+    joined = pairs.group_by("span", maintain_order=True).agg(
+        pl.col("pair").str.join(",")
+    )
     frame = pl.DataFrame(
         {
             "process": piece.process,
@@ -100,11 +128,13 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
             "category": categories.gather(
                 pl.Series(piece.category).replace(-1, None).cast(pl.UInt32)
             ),
-            "args": _arguments(piece.arguments, piece.counter),
+            "args": spans.join(joined, on="span", how="left", maintain_order="left")[
+                "pair"
+            ],
         }
     )
     wanted = frame if piece.kept is None else frame.filter(pl.Series(piece.kept))
-    lines = wanted.select(_event()).to_series()
+    lines = wanted.select(_event_line()).to_series()
     text = lines.str.join(",\n").item()
     flows = [
         _flow_lines(frame, *piece.leaves, start='{"ph":"s",'),
@@ -113,7 +143,7 @@ def render_piece(piece: SpanPiece, names: pl.Series, categories: pl.Series) -> b
     return ",\n".join([text, *(each for each in flows if each)]).encode()
 
 
-def _event() -> pl.Expr:
+def _event_line() -> pl.Expr:
     """Write a line: a slice, an instant if its length is zero, or a counter sample."""
     phase = (
         pl.when(pl.col("counter") & pl.col("args").is_not_null())
@@ -129,9 +159,9 @@ def _event() -> pl.Expr:
         pl.lit(',"tid":'),
         pl.col("thread").cast(pl.String),
         pl.lit(',"ts":'),
-        _microseconds("start_ps"),
+        _microseconds_text("start_ps"),
         pl.when(slice_)
-        .then(pl.concat_str(pl.lit(',"dur":'), _microseconds("dur_ps")))
+        .then(pl.concat_str(pl.lit(',"dur":'), _microseconds_text("dur_ps")))
         .otherwise(pl.lit("")),
         pl.lit(',"name":'),
         pl.col("name"),
@@ -145,7 +175,7 @@ def _event() -> pl.Expr:
     )
 
 
-def _microseconds(column: str) -> pl.Expr:
+def _microseconds_text(column: str) -> pl.Expr:
     """Write picoseconds as exact decimals: µs with six digits."""
     size = pl.col(column).abs()
     return pl.concat_str(
@@ -174,7 +204,7 @@ def _flow_lines(
             pl.lit(',"tid":'),
             pl.col("thread").cast(pl.String),
             pl.lit(',"ts":'),
-            _microseconds("start_ps"),
+            _microseconds_text("start_ps"),
             pl.lit("}"),
         )
     )
@@ -182,67 +212,28 @@ def _flow_lines(
     return joined
 
 
-def _arguments(told: Arguments, counter: NDArray[np.bool_]) -> pl.Series:
-    """Write each span's values as members of an object; null where it has none.
+def _number_texts(numbers: NDArray[Any]) -> pl.Series:
+    """Write numbers in digits; between quotation marks where JSON has none such.
 
-    A counter's sample is drawn from its numbers, so only those are written.
+    These are integers that readers would round, NaN and infinity.
     """
-    spans = pl.DataFrame({"span": np.arange(len(counter), dtype=np.int32)})
-    pairs = pl.DataFrame({"span": told.span, "kind": told.kind, "pair": _pairs(told)})
-    if counter.any():
-        numeric = pl.col("kind") != TEXT
-        pairs = pairs.filter(numeric | ~pl.Series(counter[told.span]))
-    joined = pairs.group_by("span", maintain_order=True).agg(
-        pl.col("pair").str.join(",")
-    )
-    return spans.join(joined, on="span", how="left", maintain_order="left")["pair"]
-
-
-def _pairs(told: Arguments) -> pl.Series:
-    """Write `"key":value` for each value."""
-    keys = _escaped(told.keys).gather(told.key)
-    value = pl.Series([None] * len(told.key), dtype=pl.String)
-    for kind, text in (
-        (INTEGER, _integers),
-        (UNSIGNED, _unsigned),
-        (REAL, _reals),
-    ):
-        at = np.flatnonzero(told.kind == kind)
-        if len(at):
-            value = value.scatter(at, text(told.value[at]))
-    at = np.flatnonzero(told.kind == TEXT)
-    if len(at):
-        value = value.scatter(at, _escaped(told.texts).gather(told.value[at]))
-    return keys + ":" + value
-
-
-def _integers(values: NDArray[np.int64]) -> pl.Series:
-    """Write integers; as text where readers of JSON would round them."""
-    text = pl.Series(values).cast(pl.String)
-    exact = pl.Series((values <= EXACT_INTEGER) & (values >= -EXACT_INTEGER))
-    return text.zip_with(exact, '"' + text + '"')
-
-
-def _unsigned(values: NDArray[np.int64]) -> pl.Series:
-    numbers = values.view(np.uint64)
     text = pl.Series(numbers).cast(pl.String)
-    return text.zip_with(pl.Series(numbers <= EXACT_INTEGER), '"' + text + '"')
+    if numbers.dtype.kind == "f":
+        exact = np.isfinite(numbers)
+    else:
+        exact = numbers <= EXACT_INTEGER
+        if numbers.dtype.kind == "i":
+            exact &= numbers >= -EXACT_INTEGER
+    return text.zip_with(pl.Series(exact), '"' + text + '"')
 
 
-def _reals(values: NDArray[np.int64]) -> pl.Series:
-    """Write the shortest digits that give the number back; NaN and infinity as text."""
-    numbers = values.view(np.float64)
-    text = pl.Series(numbers).cast(pl.String)
-    return text.zip_with(pl.Series(np.isfinite(numbers)), '"' + text + '"')
-
-
-def _escaped(texts: Iterable[str | None]) -> pl.Series:
+def _json_texts(texts: Iterable[str | None]) -> pl.Series:
     return pl.Series(
         [msgspec.json.encode(text or "").decode() for text in texts], dtype=pl.String
     )
 
 
-def _metadata(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
+def _metadata_events(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
     """Write names and order of processes and threads."""
     order = 0
     for host in hosts:
@@ -251,22 +242,28 @@ def _metadata(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
             labels = [section["label"]] if section["label"] else []
             if section["process"] is not None:
                 labels.append(f"pid {section['process']}")
-            yield _named(
+            yield _metadata_event(
                 "process_name", process, 0, {"name": f"{host.host} {section['name']}"}
             )
-            yield _named("process_sort_index", process, 0, {"sort_index": order})
+            yield _metadata_event(
+                "process_sort_index", process, 0, {"sort_index": order}
+            )
             if labels:
-                yield _named(
+                yield _metadata_event(
                     "process_labels", process, 0, {"labels": ", ".join(labels)}
                 )
             order += 1
         for row in host.threads.iter_rows(named=True):
             place = row["process"], row["thread"]
-            yield _named("thread_name", *place, {"name": row["name"]})
-            yield _named("thread_sort_index", *place, {"sort_index": row["order"]})
+            yield _metadata_event("thread_name", *place, {"name": row["name"]})
+            yield _metadata_event(
+                "thread_sort_index", *place, {"sort_index": row["order"]}
+            )
 
 
-def _named(what: str, process: int, thread: int, args: dict[str, str | int]) -> bytes:
+def _metadata_event(
+    what: str, process: int, thread: int, args: dict[str, str | int]
+) -> bytes:
     return msgspec.json.encode(
         {"ph": "M", "pid": process, "tid": thread, "name": what, "args": args}
     )
@@ -305,7 +302,7 @@ def slice_frame(tile: Tiles) -> TraceFrame:
             "kind": "slices",
             "host": tile.host,
             "tracks": list(tile.tracks),
-            **_window(tile.begin_ps, tile.end_ps),
+            **_window_members(tile.begin_ps, tile.end_ps),
             "bucket_ps": plain(tile.bucket_ps),
             "categories": plain(tile.categories),
         },
@@ -326,7 +323,7 @@ def flow_frame(arrows: TrackFlows) -> TraceFrame:
         {
             "kind": "flows",
             "host": arrows.host,
-            **_window(arrows.begin_ps, arrows.end_ps),
+            **_window_members(arrows.begin_ps, arrows.end_ps),
             "count": arrows.count,
             "left_out": arrows.left_out,
         },
@@ -344,11 +341,11 @@ def counter_frame(tile: CounterTile) -> TraceFrame:
                 {"track": track, "name": name, "unit": unit}
                 for track, name, unit in tile.curves
             ],
-            **_window(tile.begin_ps, tile.end_ps),
+            **_window_members(tile.begin_ps, tile.end_ps),
             "bucket_ps": plain(tile.bucket_ps),
         },
     )
 
 
-def _window(begin_ps: int, end_ps: int) -> dict[str, Plain]:
+def _window_members(begin_ps: int, end_ps: int) -> dict[str, Plain]:
     return {"begin_ps": plain(begin_ps), "end_ps": plain(end_ps)}

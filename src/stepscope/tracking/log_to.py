@@ -159,8 +159,6 @@ def _log_to_mlflow(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log metrics, the table of findings as JSON, and files, under `stepscope/`.
 
     Args:
-        run: An `mlflow.ActiveRun` or `mlflow.entities.Run`.
-        logged: What is logged.
         step: Of the metrics; None is 0.
     """
     mlflow: Any = sys.modules["mlflow"]
@@ -186,8 +184,6 @@ def _log_to_wandb(run: Any, logged: Logged, *, step: int | None) -> None:
     """Log numbers, a table and an artifact of type `profile`.
 
     Args:
-        run: A `wandb.Run`.
-        logged: What is logged.
         step: Of the run's history; None takes the next one.
     """
     wandb: Any = sys.modules["wandb"]

@@ -18,7 +18,7 @@ from stepscope.analysis.pod_viewer.comparison import WorkerName
 from stepscope.analysis.results.tables import null_paths
 from stepscope.cli.main import main
 from stepscope.errors import BadUsage
-from stepscope.report.tables import choose, flat, tables
+from stepscope.report.tables import choose_table, flatten_table, tables
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -419,8 +419,8 @@ def test_ten_categories_have_the_interchange_ids() -> None:
 def test_tables_can_be_exported_down_to_each_worker_in_each_step() -> None:
     profile = blueprint.profile(rank("a", comes=300), rank("b", comes=600))
     found = tables(analysed(profile))
-    assert choose(found, None)["host"].to_list() == ["a", "b"]
-    inside = flat(found["steps.workers"])
+    assert choose_table(found, None)["host"].to_list() == ["a", "b"]
+    inside = flatten_table(found["steps.workers"])
     assert inside["steps"].to_list() == [row for row in range(6) for _ in "ab"]
     assert inside["step"].to_list() == [10 + row for row in range(6) for _ in "ab"]
     assert "breakdown_ms.device_collectives" in inside.columns

@@ -21,8 +21,8 @@ from stepscope.analysis.trace_viewer import TraceViewerResult
 from stepscope.analysis.trace_viewer.events import PIECE_SPANS, all_spans
 from stepscope.analysis.trace_viewer.viewer import TRACE_TRACKS, host_traces
 from stepscope.cli.main import main
-from stepscope.report.envelope import describe, doubts
-from stepscope.report.to_json import envelope
+from stepscope.report.envelope import describe_profile, recording_doubts
+from stepscope.report.to_json import make_envelope
 from stepscope.report.to_trace_json import write_trace
 from stepscope.unavailable import Unavailable
 
@@ -60,11 +60,11 @@ def export(
     *,
     piece_spans: int = PIECE_SPANS,
 ) -> None:
-    answer = envelope(
+    answer = make_envelope(
         "trace_viewer",
         result_of(profile),
-        profile=describe(profile),
-        quality=doubts(profile),
+        profile=describe_profile(profile),
+        quality=recording_doubts(profile),
     )
     spans = all_spans(profile, piece_spans=piece_spans)
     write_trace(answer, host_traces(profile)[0], spans, write)

@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stepscope.derive.collectives.clocks import HostClock, align
+from stepscope.derive.collectives.waits import HostClock, align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.derive.costs.families import cost_of
+from stepscope.derive.costs.families import execution_cost
 from stepscope.derive.costs.operands import Operands, Tensor
 
 
@@ -18,7 +18,7 @@ def tensors(
 
 
 def flops(op: str, given: Operands) -> int | None:
-    cost = cost_of(op, given)
+    cost = execution_cost(op, given)
     return None if cost is None else cost.flops
 
 

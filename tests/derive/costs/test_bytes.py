@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from stepscope.derive.costs.families import cost_of
+from stepscope.derive.costs.families import execution_cost
 from stepscope.derive.costs.operands import Operands, Tensor
 
 
@@ -20,12 +20,12 @@ def tensors(
 
 
 def flops(op: str, given: Operands) -> int | None:
-    cost = cost_of(op, given)
+    cost = execution_cost(op, given)
     return None if cost is None else cost.flops
 
 
 def accessed(op: str, given: Operands) -> int | None:
-    cost = cost_of(op, given)
+    cost = execution_cost(op, given)
     return None if cost is None else cost.accessed_bytes
 
 
@@ -62,7 +62,7 @@ def test_a_result_of_another_width_has_the_bytes_of_its_own_type() -> None:
 def test_copies_and_fills_touch_each_tensor_once() -> None:
     narrow, wide = Tensor("c10::Half", (4, 8)), Tensor("float", (4, 8))
     copy = Operands(((wide,), (narrow,), ()))
-    cost = cost_of("aten::copy_", copy)
+    cost = execution_cost("aten::copy_", copy)
     assert cost is not None
     assert (cost.flops, cost.accessed_bytes) == (0, 128 + 64)
     # A row is spread over four.
@@ -107,12 +107,12 @@ def test_a_fused_kernel_touches_each_of_its_tensors() -> None:
             (),
         )
     )
-    cost = cost_of("triton_poi_fused_add_mul_0", given)
+    cost = execution_cost("triton_poi_fused_add_mul_0", given)
     assert cost is not None
     assert (cost.flops, cost.accessed_bytes) == (None, 888 * (4 + 8 + 1))
-    assert cost_of("triton_poi_fused_add_mul_0", Operands(((),))) is None
+    assert execution_cost("triton_poi_fused_add_mul_0", Operands(((),))) is None
     # A template is a product of matrices: its tensors are read more than once.
-    assert cost_of("triton_tem_fused_mm_0", given) is None
+    assert execution_cost("triton_tem_fused_mm_0", given) is None
 
 
 @pytest.mark.parametrize(
@@ -132,5 +132,5 @@ def test_a_product_moves_its_operands_and_its_result(
     op: str, operands: Operands, result: int
 ) -> None:
     """Each number has four bytes."""
-    read = sum(math.prod(one.sizes) for one in operands.every())
+    read = sum(math.prod(one.sizes) for one in operands.each_tensor())
     assert accessed(op, operands) == 4 * (read + result)

@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.derive.costs.families import FAMILIES, calls_only, cost_of, weights_of
+from stepscope.derive.costs.families import (
+    FAMILIES,
+    calls_only,
+    execution_cost,
+    weight_sizes,
+)
 from stepscope.derive.costs.instructions import instruction_costs
 from stepscope.derive.costs.operands import (
     Operands,
     Tensor,
-    from_lists,
     from_text,
+    operands_from_lists,
 )
 from stepscope.derive.costs.products import convolution_terms, read_window
 from stepscope.trace.tables import HLO_OPS
@@ -33,7 +38,7 @@ def tensors(
 
 
 def flops(op: str, given: Operands) -> int | None:
-    cost = cost_of(op, given)
+    cost = execution_cost(op, given)
     return None if cost is None else cost.flops
 
 
@@ -41,7 +46,7 @@ def flops(op: str, given: Operands) -> int | None:
 
 
 def test_lists_of_sizes_and_types_become_tensors() -> None:
-    found = from_lists(
+    found = operands_from_lists(
         "[[8, 4], [], [], [[2, 3], [5]], []]",
         '["float", "long int", "Scalar", "c10::Half", ""]',
         '["", "", "2", "", "[1, 0]"]',
@@ -55,7 +60,7 @@ def test_lists_of_sizes_and_types_become_tensors() -> None:
         (),
     )
     assert found.values == (None, None, 2, None, [1, 0])
-    assert [one.size_bytes for one in found.every()] == [128, 8, 12, 10]
+    assert [one.size_bytes for one in found.each_tensor()] == [128, 8, 12, 10]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +69,7 @@ def test_lists_of_sizes_and_types_become_tensors() -> None:
 def test_lists_that_cannot_be_read_are_no_operands(
     sizes: str, types: str | None
 ) -> None:
-    assert from_lists(sizes, types, None) is None
+    assert operands_from_lists(sizes, types, None) is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +92,7 @@ def test_shapes_in_one_text(
         assert found is None
     else:
         assert found is not None
-        assert tuple(found.every()) == tuple(Tensor(*one) for one in expected)
+        assert tuple(found.each_tensor()) == tuple(Tensor(*one) for one in expected)
 
 
 def test_an_element_type_of_unknown_width_has_no_bytes() -> None:
@@ -201,7 +206,7 @@ def test_convolutions_of_any_setting(
 def test_a_transposed_convolution_spreads_each_input() -> None:
     values = (None, None, None, [2, 2], [0, 0], [0, 0], 1, [1, 1])
     given = tensors((2, 3, 5, 5), (3, 4, 3, 3), None, values=values)
-    cost = cost_of("aten::conv_transpose2d", given)
+    cost = execution_cost("aten::conv_transpose2d", given)
     assert cost is not None
     # 2 * 3 * 25 inputs, each times 4 * 9 weights; the result is 2x4x11x11.
     assert cost.flops == 2 * (2 * 3 * 25) * (4 * 9)
@@ -350,11 +355,11 @@ def test_work_on_a_list_of_tensors_of_unknown_elements_is_unknown() -> None:
 
 
 def test_bytes_count_every_operand_and_the_result_once() -> None:
-    cost = cost_of("aten::mm", tensors((8, 3), (3, 5)))
+    cost = execution_cost("aten::mm", tensors((8, 3), (3, 5)))
     assert cost is not None
     assert cost.accessed_bytes == 4 * (8 * 3 + 3 * 5 + 8 * 5)
     # Looking rows up does not read the whole table.
-    looked_up = cost_of("aten::embedding", tensors((100, 8), (4, 5)))
+    looked_up = execution_cost("aten::embedding", tensors((100, 8), (4, 5)))
     assert looked_up is not None
     assert looked_up.accessed_bytes is None
 
@@ -372,9 +377,9 @@ def test_ranges_that_only_call_others() -> None:
 
 
 def test_variables_that_a_layer_reads() -> None:
-    assert weights_of("aten::linear", tensors((2, 3), (5, 3), (5,))) == ((5, 3), (5,))
-    assert weights_of("aten::linear", tensors((2, 3), (5, 3), None)) == ((5, 3),)
-    assert weights_of("aten::addmm", tensors((5,), (2, 3), (3, 5))) == ()
+    assert weight_sizes("aten::linear", tensors((2, 3), (5, 3), (5,))) == ((5, 3), (5,))
+    assert weight_sizes("aten::linear", tensors((2, 3), (5, 3), None)) == ((5, 3),)
+    assert weight_sizes("aten::addmm", tensors((5,), (2, 3), (3, 5))) == ()
 
 
 # --------------------------------------------------------------- compiled programs

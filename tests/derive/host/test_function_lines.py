@@ -173,11 +173,11 @@ def test_no_time_is_lost_or_counted_twice(
     runs: list[Frame[tuple[int, int]]] = []
     for number, stack in enumerate(stacks):
         called = [functions[one] for one, _ in stack]
-        ended += of_functions.add(Look(1, 10 * number, 10 * number, called))
+        ended += of_functions.add_sample(Look(1, 10 * number, 10 * number, called))
         found_lines = [lines_of[each] for each in stack]
-        runs += of_lines.add(Look(1, 10 * number, 10 * number, found_lines))
-    ended += of_functions.end()
-    runs += of_lines.end()
+        runs += of_lines.add_sample(Look(1, 10 * number, 10 * number, found_lines))
+    ended += of_functions.end_frames()
+    runs += of_lines.end_frames()
     cut = 10 * kept
     lines = found(
         [

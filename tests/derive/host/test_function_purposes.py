@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from typing import get_args
+
+import msgspec
 import pytest
 from tests.support.traces import blueprint
 
 from stepscope.derive.host.function_frames import function_frames
 from stepscope.derive.host.function_purposes import (
     FunctionPurpose,
+    KnownWork,
     function_purposes,
     idle_waits,
 )
@@ -30,6 +35,34 @@ def found(lines: list[blueprint.Line]) -> list[tuple[str, str]]:
             frames.type.tolist(), purposes.purpose.tolist(), strict=True
         )
     ]
+
+
+def test_each_row_of_known_functions_has_a_purpose_or_work() -> None:
+    table = files("stepscope").joinpath("derive/host/known_functions.json")
+    rows = msgspec.json.decode(table.read_bytes(), type=list[dict[str, str]])
+    assert all(("purpose" in row) != ("work" in row) for row in rows)
+    purposes = {row["purpose"] for row in rows if "purpose" in row}
+    assert purposes == set(FunctionPurpose.__members__) - {"UNKNOWN"}
+    works = {row["work"] for row in rows if "work" in row}
+    assert works == set(get_args(KnownWork))
+
+
+def test_what_functions_of_libraries_do_is_known() -> None:
+    lines: list[blueprint.Line] = [
+        ("main", "/usr/lib/python3.12/copy.py(1): deepcopy", 0, 10),
+        ("main", f"{LIBRARY}/torch/_tensor.py(5): Tensor.backward", 20, 10),
+        ("main", "app/copy.py(1): deepcopy", 40, 10),
+    ]
+    profile = blueprint.profile(blueprint.trace(lines))
+    frames = profile.derived("vm", function_frames)
+    purposes = profile.derived("vm", function_purposes)
+    assert not isinstance(frames, Unavailable)
+    assert not isinstance(purposes, Unavailable)
+    names = {
+        work: [frames.names[kind].function for kind in kinds]
+        for work, kinds in purposes.types_by_work.items()
+    }
+    assert names == {"copies": ["deepcopy"], "trains": ["Tensor.backward"]}
 
 
 def test_what_a_checkpoint_calls_is_part_of_it() -> None:

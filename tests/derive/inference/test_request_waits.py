@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.inference.request_waits import (
+from stepscope.derive.inference.requests import (
     REQUEST_BUCKETS,
     RequestWaits,
     request_waits,
+    requests,
 )
-from stepscope.derive.inference.requests import requests
 from stepscope.unavailable import Unavailable
 
 US = 1_000_000

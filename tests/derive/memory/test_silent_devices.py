@@ -54,7 +54,7 @@ def test_kernels_of_most_devices_are_missing_where_it_is_more_than_half() -> Non
     found = profile.derived("vm", unrecorded_devices)
     assert not isinstance(found, Unavailable)
     assert (found.silent, found.most) == ((2, 3), False)
-    assert [note.severity for note in found.notes()] == ["warning"]
+    assert [note.severity for note in found.quality_notes()] == ["warning"]
 
 
 def test_without_any_kernel_it_is_another_doubts_matter() -> None:

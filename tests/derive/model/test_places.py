@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.traces import blueprint
 
-from stepscope.derive.model.places import unite_places
-from stepscope.derive.model.program_places import ProgramPlaces, program_places
+from stepscope.derive.model.places import ProgramPlaces, program_places, unite_places
 
 
 @given(st.data())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.handovers import handovers
+from stepscope.derive.replay.handovers import find_handovers
 from stepscope.derive.replay.threads import Thread
 
 US = 1_000_000
@@ -33,7 +33,7 @@ def thread(track: int, waits: Spans) -> Thread:
 
 def released(waits: Spans, other_waits: Spans) -> dict[tuple[int, int], object]:
     """(thread, end of its wait in µs) → who let it go on, and when in µs."""
-    _, found = handovers([thread(0, waits), thread(1, other_waits)])
+    _, found = find_handovers([thread(0, waits), thread(1, other_waits)])
     return {
         (int(who), int(when) // US): None
         if source < 0

@@ -18,10 +18,10 @@ from stepscope.derive.replay.claims import (
     launched_as_one,
     synchronising_removed,
     threads_faster,
-    unchanged,
+    unchanged_edit,
 )
 from stepscope.derive.replay.nodes import NodeKind
-from stepscope.derive.replay.replayed import SLACKS, gain_of, joint_gain, replayed
+from stepscope.derive.replay.replayed import SLACKS, gain_of, joint_gain, replay_graph
 
 if TYPE_CHECKING:
     from stepscope.derive.replay.claims import Edit
@@ -108,9 +108,9 @@ def test_claims_together_promise_at_most_their_sum_and_shorten_no_less(
     assert together.low_ps <= sum(one.low_ps for one in singles) + 1e-6
     # A change more never makes the last window end later.
     for slack in SLACKS:
-        whole = replayed(found.graph, joint(found.graph, edits), slack=slack)
+        whole = replay_graph(found.graph, joint(found.graph, edits), slack=slack)
         for edit in edits:
-            alone = replayed(found.graph, edit, slack=slack)
+            alone = replay_graph(found.graph, edit, slack=slack)
             assert whole.bounds_ps[-1] <= alone.bounds_ps[-1]
 
 
@@ -135,10 +135,10 @@ def test_without_a_change_every_start_is_the_recorded_one(
     found = made(plan)
     graph = found.graph
     graph.self_check()
-    run = replayed(graph, unchanged(graph), slack="kept")
+    run = replay_graph(graph, unchanged_edit(graph), slack="kept")
     assert (run.start_ps == graph.nodes.start_ps).all()
     # Without slack nothing begins later, and work of the device is never lost.
-    early = replayed(graph, slack="dropped")
+    early = replay_graph(graph, slack="dropped")
     assert (early.start_ps <= graph.nodes.start_ps).all()
     device = graph.nodes.kind == NodeKind.DEVICE
     assert (early.dur_ps[device] == graph.nodes.dur_ps[device]).all()

@@ -16,7 +16,7 @@ import pytest
 from stepscope.derive.replay.critical import CriticalPath, critical_path
 from stepscope.derive.replay.graph import step_graph
 from stepscope.derive.replay.nodes import Graph
-from stepscope.derive.replay.replayed import Identity, replay_check, replayed
+from stepscope.derive.replay.replayed import Identity, replay_check, replay_graph
 from stepscope.session import open_profile
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def test_the_graph_holds_what_was_recorded(
 ) -> None:
     for graph, _, _ in graphs:
         graph.self_check()
-        run = replayed(graph, slack="kept")
+        run = replay_graph(graph, slack="kept")
         assert (run.start_ps == graph.nodes.start_ps).all()
-        early = replayed(graph, slack="dropped")
+        early = replay_graph(graph, slack="dropped")
         assert (early.start_ps <= graph.nodes.start_ps).all()
 
 

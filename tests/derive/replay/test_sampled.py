@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.traces import blueprint
 
-from stepscope.derive.replay.activities import Sampled, sampled
+from stepscope.derive.replay.activities import Sampled, sample_windows
 from stepscope.derive.step_windows.windows import Windows, windows
 from stepscope.unavailable import Unavailable
 
@@ -32,7 +32,7 @@ def chosen(lengths: list[float], *, compiled: bool = True) -> Sampled:
         begin += length
     found = blueprint.profile(blueprint.trace(lines)).derived("vm", windows)
     assert isinstance(found, Windows)
-    picked = sampled(found)
+    picked = sample_windows(found)
     assert not isinstance(picked, Unavailable)
     return picked
 

@@ -85,9 +85,9 @@ def test_rows_of_other_tables_are_measured_by_their_window() -> None:
     # The last of three windows is open, since nothing shows where it ends.
     found = windows_of([train(k, 10 * k, 8) for k in range(3)])
     rows = pl.DataFrame({"window": [2, 0, 1, 1], "row": [0, 1, 2, 3]})
-    assert found.measured_of(rows)["row"].to_list() == [1, 2, 3]
+    assert found.rows_of_measured(rows)["row"].to_list() == [1, 2, 3]
     alone = windows_of([train(0, 0, 8)])
-    assert alone.measured_of(rows[1:2])["row"].to_list() == [1]
+    assert alone.rows_of_measured(rows[1:2])["row"].to_list() == [1]
 
 
 def test_a_host_that_runs_ahead_hands_the_windows_to_the_device() -> None:

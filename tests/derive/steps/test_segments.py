@@ -13,7 +13,11 @@ import numpy as np
 import pytest
 
 from stepscope.derive.sequences import SymbolSequence
-from stepscope.derive.steps.periods import measure, measure_segments, propose
+from stepscope.derive.steps.periods import (
+    measure_boundaries,
+    measure_segments,
+    propose_periods,
+)
 
 
 def sequence_of(symbols: list[int], weights: list[int]) -> SymbolSequence:
@@ -70,7 +74,7 @@ def test_coverage_and_spread_equal_a_slow_implementation(seed: int) -> None:
     weights = rng.integers(1, 100, len(symbols)).tolist()
     sequence = sequence_of(symbols, weights)
     first = [at for at, symbol in enumerate(symbols) if symbol == 0]
-    found = measure(sequence, sequence.at_ps[first])
+    found = measure_boundaries(sequence, sequence.at_ps[first])
     coverages, spread = slow(symbols, weights, first)
     assert any(found.coverage == pytest.approx(each) for each in coverages)
     assert found.cv == pytest.approx(spread)
@@ -94,7 +98,7 @@ def test_proposals_do_not_depend_on_what_ran_before() -> None:
     weights = rng.integers(1, 9, len(symbols)).tolist()
 
     def answers() -> list[tuple[int, float, float]]:
-        periods = propose(sequence_of(symbols, weights))
+        periods = propose_periods(sequence_of(symbols, weights))
         return [(it.n, it.coverage, it.confidence) for it in periods]
 
     assert answers() == answers()
@@ -107,5 +111,5 @@ def test_one_segment_that_holds_nearly_all_is_no_repetition() -> None:
     The third segment holds ten of twelve entries, and is like neither of the others.
     """
     sequence = sequence_of([1, 2, *[1, 2, 3] * 3, 1], [1] * 12)
-    found = measure(sequence, sequence.at_ps[:3])
+    found = measure_boundaries(sequence, sequence.at_ps[:3])
     assert (found.n, found.coverage) == (3, 0.0)

@@ -166,7 +166,7 @@ def test_the_host_says_why_a_core_waits_for_its_next_run(profile: Any) -> None:
         "launch": 2 * MS // 5,
     }
     loads = one.idle["host_compute"]
-    names = found.derived("vm", naming).parts(one, "host_compute", loads)
+    names = found.derived("vm", naming).named_parts(one, "host_compute", loads)
     assert {name.name for name, _ in names} == {"load"}
     assert charged.missing.keys().isdisjoint({"host_compute", "launch", "queued"})
 

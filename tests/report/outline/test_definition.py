@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.advice.registry import RULES
 from stepscope.report.outline import as_text
-from stepscope.report.outline.explanation import definition_of, parsed
+from stepscope.report.outline.explanation import parse_markdown, rule_definition
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.page import plain_text
 
@@ -17,7 +17,7 @@ def test_the_little_of_markdown_that_pages_are_written_in() -> None:
         "| x | y |\n|---|--:|\n| `p\\|q` | 2 |\n\n    indented code\n\n"
         "```\nfenced\n```\n"
     )
-    assert list(parsed(text)) == [
+    assert list(parse_markdown(text)) == [
         Heading("Title", 2),
         Paragraph("One link and more."),
         Heading("Part", 3),
@@ -30,7 +30,7 @@ def test_the_little_of_markdown_that_pages_are_written_in() -> None:
 
 @pytest.mark.parametrize("rule", [rule.item.id for rule in RULES])
 def test_the_page_of_every_rule_fits_a_terminal(rule: str) -> None:
-    page = definition_of(rule)
+    page = rule_definition(rule)
     assert page is not None
     text = plain_text(as_text.render(page, width=80))
     code = {one.text.strip() for one in page if isinstance(one, Code)}
@@ -40,4 +40,4 @@ def test_the_page_of_every_rule_fits_a_terminal(rule: str) -> None:
 
 
 def test_a_rule_without_a_page_has_none() -> None:
-    assert definition_of("no.such_rule") is None
+    assert rule_definition("no.such_rule") is None

@@ -10,7 +10,7 @@ from tests.support.traces.memory import Allocator, a3
 
 from stepscope.analysis.memory_profile.rows import LINE_ROWS
 from stepscope.report.outline import as_text
-from stepscope.report.outline.tools import memories
+from stepscope.report.outline.tools import memory_parts
 from stepscope.report.page import plain_text
 from stepscope.trace.tables import ALLOCATIONS
 from stepscope.unavailable import Unavailable
@@ -101,7 +101,7 @@ def test_devices_that_hold_the_same_are_written_once() -> None:
         for name, memory in result.memories.items()
     }
     full = msgspec.structs.replace(result, memories=known)
-    section = tuple(memories(msgspec.structs.replace(document, memory=full)))
+    section = tuple(memory_parts(msgspec.structs.replace(document, memory=full)))
     text = plain_text(as_text.render(section, width=90))
     assert "  TPU_0: 2.00 KiB, 50.0 %: a.py:1 f" in text
     assert "  TPU_1 and 1 alike: 2.00 KiB, 50.0 %: a.py:2 g" in text

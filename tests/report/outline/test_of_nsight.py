@@ -193,7 +193,7 @@ def test_a_recording_of_pytorch_keeps_the_options_of_its_profiler(
 def test_what_tells_how_to_record_says_whose_recordings_it_is_for() -> None:
     """No action of a rule asks a recording for what another profiler does."""
     for rule in RULES:
-        for action in rule.item.actions:
+        for action in rule.item.declared_actions.values():
             said = f"{action.text} {action.code}"
             if OF_OTHERS.search(said):
                 assert action.recorder == "framework", (rule.item.id, said)

@@ -12,11 +12,11 @@ from stepscope.advice.headline import Lead
 from stepscope.derive.facts.evidence import Fact, Part, Saving
 from stepscope.report.words.findings import (
     fitting_actions,
-    gain,
+    gain_words,
     headline,
     lead_sentence,
-    of_recording,
-    standing,
+    recording_words,
+    standing_words,
 )
 from stepscope.report.words.headline import first_sentence
 from stepscope.report.words.names import part_words, plain_name
@@ -178,19 +178,19 @@ def test_the_size_of_an_effect_is_told_as_far_as_it_is_known(
 
 
 def test_a_gain_that_may_be_more_says_so() -> None:
-    closed = gain(failing(saving_ms=Saving(low=1.0, high=3.0)))
+    closed = gain_words(failing(saving_ms=Saving(low=1.0, high=3.0)))
     assert closed is not None
     assert "more" not in closed
-    why = "how fast the step computes then cannot be foretold"
-    more = gain(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
+    why = "how fast the step computes then cannot be predicted"
+    more = gain_words(failing(saving_ms=Saving(low=1.0, high=3.0, open_above=True)))
     assert more == f"{closed}, or more: {why}"
-    either = gain(failing(saving_ms=Saving(low=0.0, high=3.0, open_above=True)))
+    either = gain_words(failing(saving_ms=Saving(low=0.0, high=3.0, open_above=True)))
     assert either == f"3.00 ms a step, perhaps less or more: {why}"
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_rule_that_failed_on_no_recorded_program_says_so(*, calibrated: bool) -> None:
-    told = standing(failing(calibrated=calibrated))
+    told = standing_words(failing(calibrated=calibrated))
     assert ("uncalibrated" in told) is not calibrated
 
 
@@ -203,7 +203,7 @@ def test_without_work_for_16_bit_no_share_is_told() -> None:
     ("high", "explained_by", "told"),
     [
         (60.0, (), "30.0 to 60.0 ms a step"),
-        (0.0, (), "none by itself: other work holds the step up meanwhile"),
+        (0.0, (), "none by itself: other work delays the step meanwhile"),
         # 0.01 of 162 ms is what another finding left of its gain.
         (0.01, ("copy.exposed",), "counted with that of copy.exposed"),
         (0.01, ("a", "b", "c"), "counted with that of a, b and c"),
@@ -214,7 +214,7 @@ def test_a_gain_that_is_none_is_no_number(
     high: float, explained_by: tuple[str, ...], told: str
 ) -> None:
     saving = Saving(low=high / 2, high=high)
-    assert gain(failing(saving_ms=saving, explained_by=explained_by)) == told
+    assert gain_words(failing(saving_ms=saving, explained_by=explained_by)) == told
 
 
 @pytest.mark.parametrize(
@@ -274,8 +274,8 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
     [
         ("`f` holds 20 % of the step.", "`f` holds 20 % of the recording."),
         (
-            "Garbage collections hold up the steps: 3 %.",
-            "Garbage collections hold up the program: 3 %.",
+            "Garbage collections delay the steps: 3 %.",
+            "Garbage collections delay the program: 3 %.",
         ),
         (
             "Work on the host holds the step: 3 %.",
@@ -284,7 +284,7 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
     ],
 )
 def test_without_steps_nothing_is_said_of_steps(of_steps: str, told: str) -> None:
-    assert of_recording(of_steps) == told
+    assert recording_words(of_steps) == told
 
 
 def test_the_code_of_a_file_is_called_what_it_is() -> None:

@@ -24,9 +24,9 @@ def test_ids_name_findings_where_ids_are_in_sight() -> None:
 
 def test_titles_name_findings_elsewhere() -> None:
     assert together_words(FOUND, by_title=True) == (
-        "Together, mending “the device waits for the host to launch its work” and “the "
+        "Together, fixing “the device waits for the host to launch its work” and “the "
         "host waits for a result before it goes on” may save 10.0 ms a step. Once the "
-        "first is mended, the longest part of a step would be computing in 32 bit "
+        "first is fixed, the longest part of a step would be computing in 32 bit "
         "(45.7 % of its critical path)."
     )
     alone = Together(
@@ -36,7 +36,7 @@ def test_titles_name_findings_elsewhere() -> None:
         next_hidden=True,
     )
     assert together_words(alone, by_title=True) == (
-        "Once “the step waits for its data” is mended, the longest part of a step "
+        "Once “the step waits for its data” is fixed, the longest part of a step "
         "would be more waiting for launches, which other work hides so far (95.9 % "
         "of its critical path)."
     )

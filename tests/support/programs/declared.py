@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from stepscope.derive.derivations import derivation_of
+from stepscope.derive.derivations import read_signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -28,7 +28,7 @@ def declared(
     """
     found: dict[str, Derivation] = {}
     for function in functions:
-        derivation = derivation_of(function)
+        derivation = read_signature(function)
         if derivation.name in found or derivation.name in given:
             raise TypeError(f"{derivation.name}: declared twice")
         found[derivation.name] = derivation

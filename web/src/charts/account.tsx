@@ -24,7 +24,7 @@ export function Account({ entries, each: whole }: { entries: AccountEntry[]; eac
     <section class="panel" aria-label="Account of the step">
       <Hatches />
       <h2>Whose time it is, by name</h2>
-      <p>Each name has the time of its own, without what it calls.</p>
+      <p>Each name has its self time, without what it calls.</p>
       {devices.length > 1 && (
         <p>
           <Pick

@@ -213,7 +213,7 @@ function Workers({ data }: { data: InputPipelineResult }) {
         <p><Prose text={`${why.reason} ${why.remedy}`} /></p>
       ) : (
         <>
-          <p>What they do while steps run, as shares of the time for which they were looked at; none of it is a step's own time.</p>
+          <p>What they do while steps run, as shares of the time for which they were sampled; none of it is a step's own time.</p>
           <DataTable
             tool="input_pipeline_analyzer"
             table="worker_functions"

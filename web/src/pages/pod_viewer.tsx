@@ -152,7 +152,7 @@ function firstWhole(steps: PodStep[]): number {
 const COLLECTIVES = [
   ["collective_wait_ms", "Waiting for others"],
   ["collective_transfer_ms", "Transferring"],
-  ["collective_untold_ms", "Not told apart"],
+  ["collective_untold_ms", "Not distinguished"],
   ["waited_for_ms", "Others waited for it"],
 ] as const;
 

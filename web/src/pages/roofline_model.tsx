@@ -119,7 +119,7 @@ function pointOf(row: Row, name: string): Point {
       name,
       `${number(Number(row.gflops_per_s))} GFLOP/s at ${number(Number(row.operational_intensity))} FLOP per byte`,
       share,
-      `${ms(Number(row.self_us) / 1000)} of its own, ${percent(Number(row.time_percent))} of all`,
+      `${ms(Number(row.self_us) / 1000)} self time, ${percent(Number(row.time_percent))} of all`,
       row.evidence === "measured" ? "measured" : "from shapes and bytes",
     ].join(" · "),
   };

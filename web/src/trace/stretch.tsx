@@ -94,7 +94,7 @@ export function Folded({ of, control }: { of: Extract<Choice, { kind: "folded" }
   return (
     <>
       <header>
-        <h2>{number(slice.count)} events, too short to be told apart here</h2>
+        <h2>{number(slice.count)} events, too short to be distinguished here</h2>
         <span class="tools">
           <button onClick={() => control.scene.look(around(slice, control.scene.extent, 0.8))}>Zoom in on them</button>
           <button onClick={() => control.go({ ...slice, start_ps: slice.begin, dur_ps: slice.end - slice.begin })}>The longest: {slice.name}</button>

@@ -1,18 +1,28 @@
-"""Rules that compare workers: what all of them ask before they judge."""
+"""Workers of a run compared: who waits for whom, and how they share the work.
+
+A worker is a device of a host; on a host without devices the host itself. Here is what
+rules about several workers ask before they judge.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.verdict import judge
-from stepscope.advice.worker_comparison import ONE_WORKER, worker_signals
+from stepscope.advice.judging.judged_series import judge_series
+from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.evidence import Part
+from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.derive.run_derivation import of_run
+from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
+from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +30,182 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.advice.worker_comparison import StepWorkers, WorkerSignals
-    from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.analysis.pod_viewer.comparison import SlowestWorker
+    from stepscope.analysis.pod_viewer.result import (
+        PodStep,
+        PodViewerResult,
+        Worker,
+        WorkerSummary,
+    )
+    from stepscope.derive.account.owned_time import Account
+    from stepscope.derive.judging.recorded_devices import DeviceSignals
+    from stepscope.derive.profile_data import ProfileData
+    from stepscope.derive.run_derivation import OfHosts, RunDerivation
+    from stepscope.derive.steps.chosen import Steps
+    from stepscope.thresholds import Thresholds
+
+ONE_WORKER: Final = shared_texts("judging").reason("one_worker")
+#: What a worker of a program that uses no device does by itself: neither a wait for
+#: other workers nor one for data.
+HOST_WORK: Final = ("host_compute", "compilation", "output")
+
+
+class StepWorkers(Frozen, frozen=True):
+    """The workers of one step; times in ps.
+
+    Attributes:
+        window_ps: Length of the step on the worker on which it is longest.
+        waiting_ps: Time in collectives in which the typical worker waited for others,
+            of those that are not the last; None where unknown.
+        excess_ps: Work of the busiest worker beyond the median of the others; None
+            where unknown.
+        busiest: Label of that worker.
+        last: Label of the worker that the others waited for; None where none is known.
+        skew_ps: Time between the first and the last worker to begin; None where
+            unknown.
+        skew_doubt_ps: Possible error of it.
+        concurrency: How many devices of a host work at a time, of the host where it is
+            least; None without several devices.
+    """
+
+    window_ps: int
+    waiting_ps: int | None
+    excess_ps: int | None
+    busiest: str | None
+    last: str | None
+    skew_ps: int | None
+    skew_doubt_ps: int
+    concurrency: float | None
+
+
+class WorkerSignals(Frozen, frozen=True):
+    """All workers of a run.
+
+    Attributes:
+        workers: Labels of the workers, `host:device` or `host`.
+        devices: Number of devices of the host that has most.
+        steps: The counted steps that all workers took part in.
+        step_source: Where the steps come from; None where the recording is one window.
+        step_confidence: 0 to 1.
+        slowest: The worker that holds up the others; None where none does.
+        work_ms: Worker → its mean work of a step: of a device other than exchanges,
+            of a program without one that of the host; None where unknown.
+        absent: Processes of the run whose recording is not here.
+    """
+
+    workers: tuple[str, ...]
+    devices: int
+    steps: tuple[StepWorkers, ...]
+    step_source: str | None
+    step_confidence: float
+    slowest: SlowestWorker | None
+    work_ms: dict[str, float | None]
+    absent: int
+
+    def alike(self, ratio: float) -> bool:
+        """Return whether no worker has `ratio` times the work of another."""
+        known = [ms for ms in self.work_ms.values() if ms is not None]
+        return not known or max(known) < ratio * min(known)
+
+
+@of_run
+def worker_signals(
+    *,
+    profile: ProfileData,
+    device_signals: DeviceSignals,
+    account: OfHosts[Account],
+    steps: OfHosts[Steps],
+    collective_calls: OfHosts[object],  # noqa: ARG001 - so that it is ready for the tool
+    first_compute: OfHosts[object],  # noqa: ARG001 - likewise
+) -> WorkerSignals | Unavailable:
+    """Read the comparison of all workers; a single worker has none."""
+    if len(account) == 1:
+        (accounted,) = account.values()
+        if isinstance(accounted, Unavailable):
+            return accounted
+        if len(accounted.devices) == 1:
+            return ONE_WORKER
+    # Most runs have one worker, whose report does without this tool.
+    from stepscope.analysis import pod_viewer  # noqa: PLC0415
+
+    found = pod_viewer.analyse(profile, pod_viewer.Options())
+    if isinstance(found, Unavailable):
+        return found
+    if len(found.workers) == 1:
+        return ONE_WORKER
+    whole = [step for step in found.steps if step.counted and step.complete]
+    basis = [step_basis(one) for one in steps.values()]
+    on_host = device_signals.recorded == "host_only"
+    return WorkerSignals(
+        workers=tuple(_worker_label(one) for one in found.workers),
+        devices=max(_devices_by_host(found).values()),
+        steps=tuple(_compare_step_workers(step, on_host=on_host) for step in whole),
+        step_source=basis[0].source,
+        step_confidence=min(one.confidence for one in basis),
+        slowest=found.slowest,
+        work_ms={
+            _worker_label(one): _work_ms(one, on_host=on_host) for one in found.workers
+        },
+        absent=max((found.processes or 0) - len(profile.hosts), 0),
+    )
+
+
+def _devices_by_host(found: PodViewerResult) -> dict[str, int]:
+    counts = dict.fromkeys((one.host for one in found.workers), 0)
+    for one in found.workers:
+        counts[one.host] += one.device is not None
+    return counts
+
+
+def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
+    work = [(_work_ms(one, on_host=on_host), one) for one in step.workers]
+    known = [ms for ms, _ in work if ms is not None]
+    all_known = len(known) == len(work) > 1
+    busiest = max(work, key=lambda one: one[0] or 0.0)[1]
+    last = max(step.workers, key=lambda one: one.waited_for_ms or 0.0)
+    # Whom the others wait for waits for nobody: of two workers it would halve the wait.
+    waits = [
+        one.collective_wait_ms
+        for one in step.workers
+        if one is not last or not last.waited_for_ms
+    ]
+    waited = [one for one in waits if one is not None]
+    return StepWorkers(
+        window_ps=_ms_to_ps(max(one.total_ms for one in step.workers)),
+        waiting_ps=_ms_to_ps(float(np.median(waited))) if waited else None,
+        excess_ps=_ms_to_ps(_excess_work_ms(known)) if all_known else None,
+        busiest=_worker_label(busiest) if all_known else None,
+        last=_worker_label(last) if last.waited_for_ms else None,
+        skew_ps=None if step.start_skew_ms is None else _ms_to_ps(step.start_skew_ms),
+        skew_doubt_ps=_ms_to_ps(step.start_skew_doubt_ms or 0.0),
+        concurrency=min(step.concurrency.values(), default=None),
+    )
+
+
+def _excess_work_ms(work_ms: Sequence[float]) -> float:
+    """Return the most work beyond the median of the others; of two, their difference.
+
+    Args:
+        work_ms: Work of two workers or more.
+    """
+    *others, most = sorted(work_ms)
+    return most - float(np.median(others))
+
+
+def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:
+    """Return the work of a worker; of a program without devices that of its host."""
+    if not on_host:
+        return worker.device_work_ms
+    return sum(worker.breakdown_ms.get(name, 0.0) for name in HOST_WORK)
+
+
+def _ms_to_ps(ms: float) -> int:
+    return round(ms * PS_PER_MS)
+
+
+def _worker_label(worker: Worker | WorkerSummary) -> str:
+    return worker.host if worker.device is None else f"{worker.host}:{worker.device}"
+
 
 _TEXTS: Final = shared_texts("compared")
 
@@ -33,34 +216,35 @@ COMPARED_READS: Final[tuple[RunDerivation[Any], ...]] = (
     record_grade,
     worker_signals,
 )
-_STAGED: Final = "send-receive"
 
 
-def workers_of(item: Item, signals: Signals) -> WorkerSignals | Finding:
-    """Return the workers of a run, or the finding that says why none are compared."""
-    found = signals.of(worker_signals)
-    if not isinstance(found, Unavailable):
-        return found if found.steps else item.cannot_tell(_TEXTS.reason("no_steps"))
-    if found != ONE_WORKER:
-        return item.cannot_tell(found)
-    exchanged = signals.of(communication_signals)
-    if isinstance(exchanged, Unavailable):
-        # A device whose work was not recorded may exchange data all the same.
+def compared_workers(signals: Signals) -> WorkerSignals:
+    """Return the workers of a run.
+
+    Raises:
+        NoVerdict: None are compared.
+    """
+    workers = signals.of(worker_signals)
+    if not isinstance(workers, Unavailable):
+        if workers.steps:
+            return workers
+        raise CannotTell(_TEXTS.reason("no_steps"))
+    exchanged = signals.known(communication_signals)
+    if exchanged is None:
+        # A device whose work was not recorded may have collectives all the same.
         alone = signals.of(device_signals).recorded == "host_only"
     else:
         alone = not any(exchanged.count.values())
-    return (
-        item.not_applicable(_TEXTS.reason("alone"))
-        if alone
-        else item.cannot_tell(found)
-    )
+    if alone and workers == ONE_WORKER:
+        raise NotApplicable(_TEXTS.reason("alone"))
+    raise CannotTell(workers)
 
 
-def hands_on(signals: Signals) -> bool:
-    """Return whether devices hand work on to each other, as stages of a pipeline."""
-    exchanged = signals.of(communication_signals)
-    return not isinstance(exchanged, Unavailable) and any(
-        _STAGED in kinds for kinds in exchanged.exposed_ps.values()
+def has_pipeline_stages(signals: Signals) -> bool:
+    """Return whether devices send their results to each other, as pipeline stages."""
+    exchanged = signals.known(communication_signals)
+    return exchanged is not None and any(
+        "send-receive" in kinds for kinds in exchanged.exposed_ps.values()
     )
 
 
@@ -72,8 +256,6 @@ def judge_steps(
     *,
     cause: str,
     effect_ps: Sequence[int],
-    warn: Threshold,
-    critical: Threshold,
     doubt_ps: int = 0,
     named: str | None = None,
     detail: str | None = None,
@@ -83,8 +265,6 @@ def judge_steps(
 
     Args:
         cause: What the effect is.
-        warn: The share of the time from which it fails.
-        critical: The share of the time from which it is grave.
         doubt_ps: How far differing clocks may have moved it.
         named: The worker that it is about; None for all.
         detail: What most of it is; None where nothing is known to be.
@@ -96,24 +276,15 @@ def judge_steps(
         parts_ps={cause: tuple(effect_ps)},
         doubt_ps=doubt_ps,
     )
-    verdict = judge(series, warn=warn, critical=critical, thresholds=thresholds)
-    return item.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=warn,
-        smallest=thresholds.smallest_effect,
-        stepped=found.step_source is not None,
+    judged = judge_series(item, signals, thresholds, series)
+    share = judged.verdict.share_percent
+    words = None if named is None else worker_words(named, found.workers)
+    return judged.finding(
         inputs=("pod_viewer",),
-        devices=tuple(sorted(found.workers, key=lambda one: one != named)),
+        devices=tuple(sorted(found.workers, key=lambda worker: worker != named)),
         parts=()
-        if named is None
-        else (
-            Part(
-                name=worker_words(named, found.workers),
-                detail=detail,
-                share_percent=verdict.share_percent,
-            ),
-        ),
+        if words is None
+        else (Part(name=words, detail=detail, share_percent=share),),
         **fields,
     )
 

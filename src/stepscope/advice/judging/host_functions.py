@@ -1,8 +1,8 @@
-"""Functions of the program on a host without devices: which of them holds up steps.
+"""Functions of the program on a host without devices: which of them blocks steps.
 
-There a model's own ops are work of the host like the rest, so functions from which they
-are called are told from those that hold the model up. What a function does is read from
-the functions of libraries that it calls, never from its own name.
+There a model's own ops are work of the host like the rest, so functions that call them
+are distinguished from those that block the model. What a function does is read from the
+functions of libraries that it calls, never from its own name.
 
 Definition: docs/advice/host_work.md.
 """
@@ -63,7 +63,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         alone: When it works while no op runs, where the model runs as well while it
             does, or seems to: nothing else of it counts then. None for another one.
         scale: What the time of `alone` is to be multiplied with, where samples come
-            too seldom to say in which of the steps it is.
+            too rarely to say in which of the steps it is.
     """
 
     part: Part
@@ -85,7 +85,7 @@ class HostFunction(Frozen, frozen=True, eq=True):
         return tuple(np.minimum(times, ends - starts).astype(np.int64).tolist())
 
     def holds_up(self, thresholds: Thresholds) -> bool:
-        """Return whether a function beside the model holds much of the step.
+        """Return whether it blocks much of the step and is not the model.
 
         Its own time counts, and what it calls where that is not the model. One or two
         samples of a short recording say that it ran, and not for how long.
@@ -119,7 +119,7 @@ class HostFunctions(Frozen, frozen=True):
     Attributes:
         every: All of them.
         has_model: Whether there is a model; without one the functions are the step.
-        blocking: The one that holds up the steps; None for none.
+        blocking: The one that blocks the steps; None for none.
     """
 
     every: tuple[HostFunction, ...]
@@ -131,7 +131,7 @@ def host_functions(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> HostFunctions:
     """Return the functions of a host without devices; none of another host."""
-    every = () if shares.device is not None else _all_functions(signals, shares)
+    every = () if shares.device is not None else _functions_with_work(signals, shares)
     has_model = _has_model(signals, shares, thresholds)
     blamed = HostFunction.holds_up if has_model else HostFunction.does_waste
     large = sorted(
@@ -145,7 +145,9 @@ def host_functions(
     return HostFunctions(every, has_model, large[0] if large else None)
 
 
-def _all_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, ...]:
+def _functions_with_work(
+    signals: Signals, shares: StepShares
+) -> tuple[HostFunction, ...]:
     """Return the functions with most of the work.
 
     What the loop does by itself, or a library for it, is the step, save for lines that
@@ -157,7 +159,7 @@ def _all_functions(signals: Signals, shares: StepShares) -> tuple[HostFunction, 
     if runs is not None:
         caller = shares.caller(OWNER, place="inside")
         if caller is not None:
-            # What it does itself may be too little to be told.
+            # What it does itself may be too little to have a part.
             caller = msgspec.structs.replace(caller, share_percent=0.0)
             parts.setdefault(caller.key, caller)
         if signals.of(frameworks_used) not in ((), PLAIN):
@@ -193,7 +195,7 @@ def _judged_function(
     own = part.share_percent
     if runs is None:
         return HostFunction(part, own)
-    time = runs.function(part)
+    time = runs.time_of_function(part)
     whole = 100 * sum(time.times_ps) / max(shares.total_ps, 1)
     # A model that is asked what to do next is not trained meanwhile.
     trains = not time.mostly_predicts
@@ -227,17 +229,17 @@ def _working_lines(
     part: Part, runs: FunctionRuns, shares: StepShares
 ) -> Iterator[HostFunction]:
     """Return the lines of a function around the model that do work of their own."""
-    for lines in runs.function(part).own_lines:
+    for lines in runs.time_of_function(part).own_lines:
         time_ps, scale = lines.working.length_ps, 1.0
         if runs.is_blurred and time_ps:
             # What lies around each look is that of other lines as well.
             scale = max(lines.looked_ps / time_ps, 1.0)
         share = 100 * time_ps * scale / max(shares.total_ps, 1)
-        of_lines = lines.part_of(part, share)
+        of_lines = lines.part_of_function(part, share)
         yield HostFunction(
             of_lines,
             share,
-            runs.function(of_lines),
+            runs.time_of_function(of_lines),
             is_seen=lines.looks >= FEW_LOOKS,
             alone=lines.working,
             scale=scale,
@@ -295,8 +297,8 @@ def are_ops_of_function(
 ) -> bool:
     """Return whether ops are called by the function that `host.work` is about.
 
-    What it does beside the model is to go or to be done otherwise, and its ops with it:
-    to compile the step would not change it.
+    What it does next to the model is to go or to be done otherwise, and its ops too: to
+    compile the step would not change it.
 
     Args:
         caller: The function that calls the ops; None where none is known.

@@ -1,37 +1,35 @@
 """Rules about the time of some owners of the account: the steps that all of them take.
 
-A rule looks whether its owners could be seen (`shares_of`), judges their time
-(`judge_shares`), and makes its finding (`owned_finding`). A rule that needs nothing
-between these calls `judge_owned`.
+`owned_shares` looks whether the owners could be seen, `judge_owned` judges their time,
+and `OwnedTime.finding` makes the finding.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from stepscope.advice.catalogue import shared_texts
-from stepscope.advice.finding import Finding
-from stepscope.advice.verdict import judge
+from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
+from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.effect_status import NO_JUDGED_STEPS
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.advice.finding import Place
+    from stepscope.advice.finding import Finding, Place
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.derive.judging.effect_status import StepSeries
-    from stepscope.derive.judging.recorded_devices import DeviceSignals
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("owned")
 
@@ -89,109 +87,77 @@ class Owned(Frozen, frozen=True, eq=True):
         )
 
 
+class OwnedTime(JudgedSeries, frozen=True, kw_only=True):
+    """The judged time of some owners, from which a rule makes its finding."""
+
+    owned: Owned
+    shares: StepShares
+
+    def finding(self, **fields: Any) -> Finding:
+        """Make the finding: devices, named parts and evidence are those of the owners.
+
+        Args:
+            fields: Fields of the finding that replace these.
+        """
+        owners, place = self.owned.owners, self.owned.place
+        own = {
+            "owners": tuple(owner for owner in owners if owner not in TOPICS),
+            "topics": tuple(owner for owner in owners if owner in TOPICS),
+            "place": place,
+            "devices": self.signals.needed(account_signals).ranked(
+                *owners, place=place
+            ),
+            "parts": self.shares.parts(*owners, place=place),
+            "evidence": self.shares.evidence(*owners, place=place),
+            "inputs": ("account", "account_parts"),
+        }
+        return super().finding(**(own | fields))
+
+
 def judge_owned(
     item: Item,
     owned: Owned,
     signals: Signals,
     thresholds: Thresholds,
     *,
-    warn: Threshold,
-    critical: Threshold,
-    **fields: Any,
-) -> Finding:
-    """Judge the time of some owners; `fields` are further fields of the finding."""
-    shares = shares_of(item, owned, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    verdict = judge_shares(owned, shares, thresholds, warn=warn, critical=critical)
-    return owned_finding(
-        item,
-        owned,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
-        **fields,
-    )
+    shares: StepShares | None = None,
+    series: StepSeries | None = None,
+) -> OwnedTime:
+    """Judge the time of some owners in each judged step.
+
+    Args:
+        shares: The account that is judged, where the rule has asked for it before.
+        series: What is judged, where it is not the time of all owners.
+    """
+    shares = shares or owned_shares(owned, signals, thresholds)
+    series = series or owned.series(shares, thresholds)
+    judged = judge_series(item, signals, thresholds, series)
+    return OwnedTime(**msgspec.structs.asdict(judged), owned=owned, shares=shares)
 
 
-def shares_of(
-    item: Item, owned: Owned, signals: Signals, thresholds: Thresholds
-) -> StepShares | Finding:
-    """Return the account that is judged, or the finding that says why there is none."""
+def owned_shares(owned: Owned, signals: Signals, thresholds: Thresholds) -> StepShares:
+    """Return the account that is judged.
+
+    Raises:
+        NoVerdict: There is none.
+    """
     device = signals.of(device_signals)
     if owned.device and device.recorded == "host_only":
-        return item.not_applicable(_TEXTS.reason("no_device"))
-    found = signals.of(account_signals)
-    if isinstance(found, Unavailable):
-        return item.cannot_tell(found)
-    if owned.device and not found.has_devices:
-        return item.cannot_tell(device.reason or _TEXTS.reason("unseen"))
-    shares = found.judged(*owned.owners, place=owned.place)
-    why = _why_not(owned, shares, device, thresholds)
-    return shares if why is None else item.cannot_tell(why)
-
-
-def _why_not(
-    owned: Owned, shares: StepShares, device: DeviceSignals, thresholds: Thresholds
-) -> Unavailable | None:
-    """Return what hinders a verdict about these shares; None where nothing does."""
+        raise NotApplicable(_TEXTS.reason("no_device"))
+    account = signals.needed(account_signals)
+    unseen = device.reason or _TEXTS.reason("unseen")
+    if owned.device and not account.has_devices:
+        raise CannotTell(unseen)
+    shares = account.judged(*owned.owners, place=owned.place)
     if owned.host and shares.device is None and device.recorded != "host_only":
-        return device.reason or _TEXTS.reason("unseen")
+        raise CannotTell(unseen)
     if owned.steps and shares.step_confidence < thresholds.medium_confidence.value:
-        return NO_JUDGED_STEPS
-    unseen = (one for one in owned.seen if one in shares.missing)
-    return next((shares.missing[one] for one in unseen), None)
+        raise CannotTell(NO_JUDGED_STEPS)
+    for owner in owned.seen:
+        if owner in shares.missing:
+            raise CannotTell(shares.missing[owner])
+    return shares
 
 
-def judge_shares(
-    owned: Owned,
-    shares: StepShares,
-    thresholds: Thresholds,
-    *,
-    warn: Threshold,
-    critical: Threshold,
-) -> Verdict:
-    """Judge the time of some owners in each judged step."""
-    series = owned.series(shares, thresholds)
-    return judge(series, warn=warn, critical=critical, thresholds=thresholds)
-
-
-def owned_finding(
-    item: Item,
-    owned: Owned,
-    signals: Signals,
-    *,
-    shares: StepShares,
-    verdict: Verdict,
-    thresholds: Thresholds,
-    warn: Threshold,
-    **fields: Any,
-) -> Finding:
-    """Make the finding: devices, named parts and evidence are those of the owners."""
-    found = signals.of(account_signals)
-    owners, place = owned.owners, owned.place
-    own = {
-        "owners": tuple(one for one in owners if one not in TOPICS),
-        "topics": tuple(one for one in owners if one in TOPICS),
-        "place": place,
-        "devices": ()
-        if isinstance(found, Unavailable)
-        else found.ranked(*owners, place=place),
-        "parts": shares.parts(*owners, place=place),
-        "evidence": shares.evidence(*owners, place=place),
-        "inputs": ("account", "account_parts"),
-        "stepped": shares.step_source is not None,
-    }
-    return item.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=warn,
-        smallest=thresholds.smallest_effect,
-        **(own | fields),
-    )
-
-
-#: Beyond any share.
+#: More than any share: time without an owner is never taken for these owners'.
 _NEVER: Final = 101.0

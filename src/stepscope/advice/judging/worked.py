@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from stepscope.advice.catalogue import shared_texts
+from stepscope.advice.signals import NotApplicable
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.evidence import SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
@@ -16,7 +17,6 @@ from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.run_derivation import RunDerivation
     from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.unavailable import Unavailable
 
 _TEXTS: Final = shared_texts("worked")
 
@@ -66,7 +67,7 @@ class Worked(Frozen, frozen=True, eq=True):
         return self.rows.filter(pl.col("speedup").is_not_null())
 
     @property
-    def foretold(self) -> pl.DataFrame:
+    def predicted(self) -> pl.DataFrame:
         """Return the other rows."""
         if not self.narrowed:
             return self.rows
@@ -74,24 +75,24 @@ class Worked(Frozen, frozen=True, eq=True):
 
 
 def kernels_of(
-    item: Item, signals: Signals, thresholds: Thresholds, *, matrix_units: bool = False
-) -> KernelWork | Finding:
-    """Return the kernels of the judged device, or why none are judged.
+    signals: Signals, thresholds: Thresholds, *, matrix_units: bool = False
+) -> KernelWork:
+    """Return the kernels of the judged device.
 
     Args:
         matrix_units: Whether the rule is about devices with matrix units only.
+
+    Raises:
+        NoVerdict: None are judged.
     """
     device = signals.of(device_signals)
     if device.recorded == "host_only":
-        return item.not_applicable(_TEXTS.reason("no_device"))
+        raise NotApplicable(_TEXTS.reason("no_device"))
     first = thresholds.tensor_core_generation.value
     known = [one for one in device.compute_capability if one is not None]
     if matrix_units and known and all(one[0] < first for one in known):
-        return item.not_applicable(_TEXTS.reason("no_units"))
-    found = signals.of(kernel_work)
-    if isinstance(found, Unavailable):
-        return item.cannot_tell(found)
-    return found
+        raise NotApplicable(_TEXTS.reason("no_units"))
+    return signals.needed(kernel_work)
 
 
 def undecided(rows: pl.DataFrame) -> pl.DataFrame:
@@ -108,8 +109,7 @@ def judge_kernels(
     work: KernelWork,
     worked: Worked,
     *,
-    warn: Threshold,
-    critical: Threshold,
+    warn: Threshold | None = None,
     why_unknown: Unavailable | None = None,
     **fields: Any,
 ) -> Finding:
@@ -118,17 +118,21 @@ def judge_kernels(
     It cannot tell where kernels that may belong to them would turn the verdict. Of a
     device that idles most of the step it is never more than information.
     """
+    usual, critical = item.levels(thresholds)
+    warn = warn or usual
     share = work.share(worked.rows)
     time = int(worked.rows["time_ps"].sum())
     unknown = 0.0 if worked.unknown is None else work.share(worked.unknown)
     if share < warn.value <= share + unknown:
         rows = worked.rows if worked.unknown is None else worked.unknown
-        return item.cannot_tell(why_unknown or _unknown(share, unknown, warn, rows))
+        return item.cannot_tell(
+            why_unknown or _unknown_kernels_reason(share, unknown, warn, rows)
+        )
     short = work.stepped and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
     of_time = 100 * time / work.step_ps if work.step_ps else 0.0
-    # Beside waiting and exchanging even most of the kernels' time may be little.
+    # Next to waiting and collectives even most of the kernels' time may be little.
     many = work.steps >= thresholds.few_steps.value
     grave = many and min(share, of_time) >= critical.value
     severity: Severity = "critical" if grave else "warn"
@@ -145,12 +149,12 @@ def judge_kernels(
         "threshold": warn,
         "steps_clean": work.steps if work.stepped else None,
         "devices": (work.label,),
-        "parts": _parts(work, worked.rows),
+        "parts": _largest_ops(work, worked.rows),
         "evidence": work.evidence(worked.rows, SHOWN),
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
-        else _saving(worked, waits=idle >= thresholds.idle_device.value),
+        else _saving_of_kernels(worked, waits=idle >= thresholds.idle_device.value),
     }
     if status != "fail":
         fields.pop("actions", None)
@@ -159,15 +163,13 @@ def judge_kernels(
 
 def idle_percent(signals: Signals) -> float:
     """Return how much of the step the device idles; 100 where that is not known."""
-    found = signals.of(account_signals)
-    if isinstance(found, Unavailable):
-        return 100.0
-    return found.judged().percent(*IDLE_OWNERS)
+    account = signals.known(account_signals)
+    return 100.0 if account is None else account.judged().percent(*IDLE_OWNERS)
 
 
-def _saving(worked: Worked, *, waits: bool) -> Saving:
+def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
     known = measured_gain_ms(worked.measured)
-    others = int(worked.foretold["time_ps"].sum())
+    others = int(worked.predicted["time_ps"].sum())
     low, high = (known + part * others / PS_PER_MS for part in worked.gain)
     return Saving(
         low=0.0 if waits else low, high=high, open_above=worked.narrowed and others > 0
@@ -198,19 +200,16 @@ def faster(
     """
 
     def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-        work = signals.of(kernel_work)
-        if isinstance(work, Unavailable):
-            return ()
-        worked = worked_of(work, thresholds)
+        worked = worked_of(signals.needed(kernel_work), thresholds)
         low, high = worked.gain
-        classes = worked.foretold["class"].to_list()
+        classes = worked.predicted["class"].to_list()
         others = (Faster(classes, (1 - low, 1 - high)),) if classes else ()
         return (*others, *at_measured_speed(worked.measured))
 
     return changes
 
 
-def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
+def _largest_ops(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     """Return the ops with most of the time, each with its largest kernel."""
     if not len(rows):
         return ()
@@ -233,7 +232,7 @@ def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     )
 
 
-def _unknown(
+def _unknown_kernels_reason(
     share: float, unknown: float, warn: Threshold, rows: pl.DataFrame
 ) -> Unavailable:
     with_op = rows.filter(pl.col("op").is_not_null())["time_ps"].sum()

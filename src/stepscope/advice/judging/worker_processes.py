@@ -43,7 +43,7 @@ class WorkerProcesses(Frozen, frozen=True):
     Attributes:
         counted: How many there are, and whether there is room for more; None where
             they were not counted.
-        time: What they do; None where they were not looked at, or too seldom.
+        time: What they do; None where they were not sampled, or too rarely.
     """
 
     counted: LoaderWorkers | None
@@ -65,7 +65,7 @@ class WorkerProcesses(Frozen, frozen=True):
         return self.time is not None and self.time.waits_percent < _AT_WORK_PERCENT
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return how many they are and where their time goes, as far as it is told."""
+        """Return how many they are and where their time goes, as far as known."""
         counted, time = self.counted, self.time
         are_idle = time is not None and time.are_idle
         named = None if time is None or are_idle else time.most
@@ -83,15 +83,19 @@ class WorkerProcesses(Frozen, frozen=True):
         if time is not None and time.are_idle:
             return _INPUT.chosen("send_smaller_batches")
         more = None if counted is None else counted.could_be
-        few = () if more is None else _with_number(_INPUT.chosen("add_workers"), more)
+        few = (
+            ()
+            if more is None
+            else _put_worker_number(_INPUT.chosen("add_workers"), more)
+        )
         if time is None or time.place is None:
             if not few:
                 return _INPUT.chosen("make_cheaper")
             return (*few, _INPUT.action("make_batch_cheaper"))
         if counted is not None and counted.compute is False:
             return (*few, *self.cheaper())
-        rest = few or (_INPUT.chosen("add_cores") if counted is not None else ())
-        return (*self.cheaper(), *rest)
+        others = few or (_INPUT.chosen("add_cores") if counted is not None else ())
+        return (*self.cheaper(), *others)
 
     def cheaper(self) -> tuple[Action, ...]:
         """Return that their work is to be made cheaper, where one function has most."""
@@ -122,10 +126,14 @@ def sized(actions: tuple[Action, ...], signals: Signals) -> tuple[Action, ...]:
     if not any(one in _worker_codes() for one in actions):
         return actions
     cores = signals.of(machine_cores)
-    return _with_number(actions, min(cores.values()), most=True) if cores else actions
+    return (
+        _put_worker_number(actions, min(cores.values()), most=True)
+        if cores
+        else actions
+    )
 
 
-def _with_number(
+def _put_worker_number(
     actions: Iterable[Action], number: int, *, most: bool = False
 ) -> tuple[Action, ...]:
     """Put a number of workers into the code of actions.

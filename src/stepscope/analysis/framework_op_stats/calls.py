@@ -92,15 +92,17 @@ def call_rows(
 
 
 def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
-    """Return the calls of one host with times in picoseconds."""
     count = len(work.calls)
     order = np.argsort(ints(work.calls, "start_ps"), kind="stable")
     number = np.empty(count, np.int64)
     number[order] = np.arange(1, count + 1)
+    launches = pl.Series("launches", np.bincount(work.launch_call, minlength=count))
+    if "launches" in work.absent:
+        launches = pl.Series("launches", [None] * count, pl.Int64)
     calls = work.calls.with_columns(
         pl.lit(work.host).alias("host"),
         pl.Series("call", number),
-        _launch_counts(work),
+        launches,
         _step_numbers(profile, work),
     )
     if "device_activity" in work.absent:
@@ -115,13 +117,6 @@ def _calls_of_host(profile: ProfileData, work: OpWork) -> pl.DataFrame:
         seen = pl.int_range(pl.len()) >= work.executions
         found = found.select(pl.when(seen).then(pl.all()))
     return calls.hstack(found)
-
-
-def _launch_counts(work: OpWork) -> pl.Series:
-    count = len(work.calls)
-    if "launches" in work.absent:
-        return pl.Series("launches", [None] * count, pl.Int64)
-    return pl.Series("launches", np.bincount(work.launch_call, minlength=count))
 
 
 def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:

@@ -289,6 +289,14 @@ def dominant_cause(
         name: 100.0 * low if low == high else None
         for name, (low, high) in shares.items()
     }
+    doubtful = {"low_occupancy"} if untested else set()
+    if ps["unknown"]:
+        doubtful |= {"compute", "low_occupancy", "small_grid"}
+    # A zero may be unknown time; what is not zero is at least so much.
+    known_ps = {
+        name: None if name in doubtful and not value else value
+        for name, value in ps.items()
+    }
     cause = Cause(
         dominant=_dominant_part(shares),
         transfer_percent=percents.get("transfer"),
@@ -297,10 +305,7 @@ def dominant_cause(
         total_us=_to_us(total),
         waiting_us=_to_us(waiting),
         untested_us=_to_us(untested),
-        **{
-            f"{name}_us": _to_us(value)
-            for name, value in _known_parts(ps, untested).items()
-        },
+        **{f"{name}_us": _to_us(value) for name, value in known_ps.items()},
     )
     of_whole = _WHY["no_fill"]
     if cause.waiting_us is None:
@@ -312,20 +317,6 @@ def dominant_cause(
         for name in cause.__struct_fields__
         if getattr(cause, name) is None
     ]
-
-
-def _known_parts(ps: dict[str, int], untested: int) -> dict[str, int | None]:
-    """Return the parts, with None for zeros that may be unknown time.
-
-    What is not zero is at least so much.
-    """
-    doubtful = {"low_occupancy"} if untested else set()
-    if ps["unknown"]:
-        doubtful |= {"compute", "low_occupancy", "small_grid"}
-    return {
-        name: None if name in doubtful and not value else value
-        for name, value in ps.items()
-    }
 
 
 def _share_range(low: float, more: float) -> tuple[float, float]:

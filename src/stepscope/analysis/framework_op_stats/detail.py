@@ -185,7 +185,6 @@ def _first_reason(works: Sequence[OpWork], part: str) -> Unavailable | None:
 
 
 def _kernel_fills(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return kernels of a host and how they can fill their devices."""
     launched = present(profile.derived(host, kernels))
     devices = profile.table(host, "devices")
     if isinstance(devices, Unavailable):
@@ -276,13 +275,25 @@ def _measured_spans(windows: Windows) -> Spans:
 def _missing_entries(
     profile: ProfileData, detail: OpDetailResult, works: Sequence[OpWork]
 ) -> list[Missing]:
-    """Return why tables are null, and columns of those that are not."""
     no_device = _first_reason(works, "device_activity") or _WHY["no_host_event"]
     no_launches = _first_reason(works, "launches") or no_device
     no_event = _first_reason(works, "host_op_events") or _WHY["no_host_event"]
     missing = []
     if detail.call_count is None:
         missing += [no_event.for_field(name) for name in ("call_count", "calls")]
+    sides = {"host_us": no_event, "device_us": no_device}
+    sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
+    tables = {
+        "kernels": (no_device, _OF_KERNELS),
+        "copies": (no_device, _OF_COPIES),
+        "launches": (no_launches, _OF_LAUNCHES),
+        "shapes": (_WHY["no_shapes"], sides),
+    }
+    missing += [
+        why.for_field(name)
+        for name, (why, _) in tables.items()
+        if getattr(detail, name) is None
+    ]
     on_device = ("device_us", "kernels", "collectives", "copies", "devices")
     reasons = dict.fromkeys(on_device, no_device)
     no_bytes = _OF_COPIES["bytes"]
@@ -294,17 +305,8 @@ def _missing_entries(
     with_steps = detail.share.steps is not None
     reasons["step"] = _WHY["no_step"] if with_steps else without_steps(profile)
     missing += missing_columns(detail.calls, reasons, prefix="calls.")
-    sides = {"host_us": no_event, "device_us": no_device}
-    sides |= dict.fromkeys(("measured_flop_rate", "measured_memory_bw"), NO_COSTS)
-    for name, why, of_columns in (
-        ("kernels", no_device, _OF_KERNELS),
-        ("copies", no_device, _OF_COPIES),
-        ("launches", no_launches, _OF_LAUNCHES),
-        ("shapes", _WHY["no_shapes"], sides),
-    ):
+    for name in ("shapes", "kernels", "copies", "launches"):
         rows = getattr(detail, name)
-        if rows is None:
-            missing.append(why.for_field(name))
-        else:
-            missing += missing_columns(rows, of_columns, prefix=f"{name}.")
+        if rows is not None:
+            missing += missing_columns(rows, tables[name][1], prefix=f"{name}.")
     return missing

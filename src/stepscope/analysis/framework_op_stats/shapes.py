@@ -174,7 +174,6 @@ _NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
 def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
-    """Return calls, codes and texts from the device activity."""
     if not len(work.activity):
         return _NOTHING
     activity = present(profile.table(work.host, "device_activity"))
@@ -187,7 +186,6 @@ def _shapes_of_activity(profile: ProfileData, work: OpWork) -> _Found:
 
 
 def _shapes_of_events(profile: ProfileData, work: OpWork) -> _Found:
-    """Return calls, codes and texts from the values of the host events."""
     stats = profile.table(work.host, "stats")
     if not work.executions or isinstance(stats, Unavailable):
         return _NOTHING

@@ -133,6 +133,9 @@ def _rows_of_side(
     zero = pl.lit(0.0)
     known = (pl.col("kernel_ps") > 0) & (pl.col("tensor_core_unknown_ps") == 0)
     eager, function = pl.col("eager") > 0, pl.col("function") > 0
+    per_step = pl.lit(None, pl.Float64)
+    if side.step_count:
+        per_step = pl.col("step_ps") / (PS_PER_US * side.step_count)
     return merged.select(
         pl.lit(name).alias("host_or_device"),
         "type",
@@ -160,7 +163,7 @@ def _rows_of_side(
         (pl.col("exposed_ps") / PS_PER_US).alias("exposed_time_us"),
         "module",
         "hosts",
-        _per_step(side.step_count).alias("per_step_us"),
+        per_step.alias("per_step_us"),
         "activities",
         _is_small_op(side.step_count, latency_ps).alias("small_op"),
         "tensor_core_eligible",
@@ -182,12 +185,6 @@ def _mean_us(column: str) -> pl.Expr:
     """Return a mean per execution, in µs; null without executions."""
     ran = pl.col("occurrences") > 0
     return pl.when(ran).then(pl.col(column) / pl.col("occurrences") / PS_PER_US)
-
-
-def _per_step(step_count: int | None) -> pl.Expr:
-    if not step_count:
-        return pl.lit(None, pl.Float64)
-    return pl.col("step_ps") / (PS_PER_US * step_count)
 
 
 def _is_small_op(step_count: int | None, latency_ps: float) -> pl.Expr:

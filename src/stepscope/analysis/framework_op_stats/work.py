@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.ops.selection import OpSelection
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
 #: Columns of `OpWork.calls`; null means unknown.
@@ -95,7 +94,19 @@ def op_work(profile: ProfileData, host: str, selection: OpSelection) -> OpWork:
     chosen = np.empty(0, np.int64)
     if events is not None:
         chosen = np.flatnonzero(_selected_ops(events.ops, selection)[events.op])
-    executed = _executed_calls(events, chosen)
+    executed = pl.DataFrame(schema=CALLS)
+    if len(chosen):
+        executed = (
+            events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
+            .with_columns(
+                pl.Series("event", events.event[chosen]),
+                pl.Series("start_ps", events.start_ps[chosen]),
+                pl.lit(value=True).alias("launched"),
+                pl.Series("host_ps", events.dur_ps[chosen]),
+                pl.Series("host_self_ps", events.self_ps[chosen]),
+            )
+            .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
+        )
     launch_call = np.full(0 if launches is None else len(launches), -1, np.int32)
     if len(chosen):
         called = np.empty(0, np.int32)
@@ -141,7 +152,12 @@ def _add_device_work(
     number, further = _calls_by_kernel(activity, ops, rest)
     call[rest] = number + executions
     rows = np.flatnonzero(call >= 0)
-    start_ps, launched = _start_times(activity, side.launches, launch_of, rest)
+    start_ps = ints(activity, "start_ps")[rest].copy()
+    launched = launch_of[rest] >= 0
+    if side.launches is not None and launched.any():
+        called = ints(side.launches, "start_ps")[launch_of[rest[launched]]]
+        # A clock that is ahead makes no call later than its work.
+        start_ps[launched] = np.minimum(start_ps[launched], called)
     begins = np.full(len(further), np.iinfo(np.int64).max)
     np.minimum.at(begins, number, start_ps)
     some = np.zeros(len(further), np.bool_)
@@ -169,25 +185,6 @@ def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_
         ops.select(selection.matches_names("name")).to_series().to_numpy()
     )
     return found
-
-
-def _executed_calls(
-    events: HostOpEvents | None, chosen: NDArray[np.int64]
-) -> pl.DataFrame:
-    """Return the calls that host events show."""
-    if events is None or not len(chosen):
-        return pl.DataFrame(schema=CALLS)
-    return (
-        events.ops.select(pl.col("name").alias("op"), "type")[events.op[chosen]]
-        .with_columns(
-            pl.Series("event", events.event[chosen]),
-            pl.Series("start_ps", events.start_ps[chosen]),
-            pl.lit(value=True).alias("launched"),
-            pl.Series("host_ps", events.dur_ps[chosen]),
-            pl.Series("host_self_ps", events.self_ps[chosen]),
-        )
-        .select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
-    )
 
 
 def _calls_around(
@@ -245,22 +242,6 @@ def _calls_by_kernel(
         pl.lit(None, CALLS[name]).alias(name)
         for name in ("event", "host_ps", "host_self_ps")
     )
-
-
-def _start_times(
-    activity: pl.DataFrame,
-    launches: pl.DataFrame | None,
-    launch_of: NDArray[np.int32],
-    rows: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return when each activity was launched if that is known, else when it began."""
-    start_ps = ints(activity, "start_ps")[rows].copy()
-    launched = launch_of[rows] >= 0
-    if launches is not None and launched.any():
-        called = ints(launches, "start_ps")[launch_of[rows[launched]]]
-        # A clock that is ahead makes no call later than its work.
-        start_ps[launched] = np.minimum(start_ps[launched], called)
-    return start_ps, launched
 
 
 def _launches_by_call(

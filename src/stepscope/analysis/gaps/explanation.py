@@ -140,7 +140,7 @@ def _owned_time(
     else:
         device = stretch.owned.device
         ran = what_ran(names, device, owner, spans, most=_MOST_INTERVALS)
-        parts = names.parts(device, owner, spans)
+        parts = names.named_parts(device, owner, spans)
     grouped: dict[Name, int] = {}
     for name, time in parts:
         grouped[name] = grouped.get(name, 0) + time

@@ -87,7 +87,7 @@ def on_host(
         if track >= 0 and len(spans & stretch.spans)
     }
     found: list[HostWork] = []
-    for track in naming.in_order(device):
+    for track in naming.asked_threads(device):
         name = tracks["name"][track]
         works = _thread_work(stretch, naming, track, where)
         found += [
@@ -102,7 +102,7 @@ def _thread_work(
 ) -> Iterator[dict[str, Any]]:
     begin, end = stretch.begin_ps, stretch.end_ps
     table = naming.classes.rows
-    rows = table.rows(track)
+    rows = table.track_rows(track)
     start = table.start_ps[rows]
     last = int(np.searchsorted(start, end, side="left"))
     ends = start[:last] + table.dur_ps[rows][:last]

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.inference.request_waits import REQUEST_BUCKETS
+from stepscope.derive.inference.requests import REQUEST_BUCKETS
 from stepscope.derive.step_time.owners import CATEGORIES
 from stepscope.units import PS_PER_MS
 
@@ -51,12 +51,18 @@ class SlowRequests(msgspec.Struct, frozen=True, kw_only=True):
     waited_for: str | None
 
 
-def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> list[str]:
-    """Return buckets that can be shown, in their order.
+def bucket_columns(
+    rows: pl.DataFrame, missing: Mapping[str, Unavailable]
+) -> pl.DataFrame:
+    """Make a column per bucket that can be shown, named after it; they add up exactly.
 
-    A bucket is shown if it is known of every request. Where a part of its category was
-    lost (not: where there is no device), it is shown only if it holds time, because a
-    zero would say that there was none of the whole.
+    What only some requests know counts as unexplained. Where a part of a category was
+    lost (not: where there is no device), a bucket of it is shown only if it holds time,
+    because a zero would say that there was none of the whole.
+
+    Args:
+        rows: `dur_ps` and the columns of the buckets.
+        missing: Bucket → why it could not be looked at.
     """
     known = {
         bucket.name: bucket.category
@@ -70,27 +76,16 @@ def _shown_buckets(rows: pl.DataFrame, missing: Mapping[str, Unavailable]) -> li
         and bucket.name in missing
         and missing[bucket.name].code != _NO_DEVICE
     }
-    return [
+    names = [
         name
         for name, category in known.items()
-        if category not in lost
-        or category == _REST.category
-        or rows[f"{name}_ps"].sum()
+        if name != _REST.name
+        and (
+            category not in lost
+            or category == _REST.category
+            or rows[f"{name}_ps"].sum()
+        )
     ]
-
-
-def bucket_columns(
-    rows: pl.DataFrame, missing: Mapping[str, Unavailable]
-) -> pl.DataFrame:
-    """Make a column per bucket that can be shown, named after it; they add up exactly.
-
-    What only some requests know counts as unexplained.
-
-    Args:
-        rows: `dur_ps` and the columns of the buckets.
-        missing: Bucket → why it could not be looked at.
-    """
-    names = [name for name in _shown_buckets(rows, missing) if name != _REST.name]
     columns = [pl.col(f"{name}_ps").alias(name) for name in names]
     rest = pl.col("dur_ps") - (pl.sum_horizontal(*columns) if columns else 0)
     return rows.select(*columns, rest.alias(_REST.name))

@@ -28,8 +28,7 @@ from stepscope.analysis.results.tables import (
 )
 from stepscope.analysis.results.tool import rows_read
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.inference.request_waits import request_waits
-from stepscope.derive.inference.requests import requests
+from stepscope.derive.inference.requests import request_waits, requests
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_S
 
@@ -170,8 +169,15 @@ def analyse(
     if len(times) == 1:
         missing.append(SINGLE_SAMPLE.for_field("latency_ms.std"))
     missing += [*few, *no_rate, *not_slow]
+    listed = rows.with_columns(
+        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
+        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
+    ).select(REQUESTS.cast_columns())
+    if buckets is not None:
+        charged = category_columns(buckets) / PS_PER_MS
+        listed = listed.with_columns(charged.to_struct("breakdown_ms"))
     return InferenceProfileResult(
-        requests=_request_rows(rows, buckets),
+        requests=listed,
         request_count=len(times),
         latency_ms=describe_latency(times, scale=PS_PER_MS),
         by_batch_size=sizes,
@@ -181,14 +187,17 @@ def analyse(
         slow=slow,
         by_host=hosts,
         missing=tuple({(one.field, one.code): one for one in missing}.values()),
-        inputs={host: _rows_used(run, host, mine) for host, mine in found.items()},
+        inputs={
+            host: rows_read(run, host)
+            | {"requests": len(mine), "threads": mine["track"].n_unique()}
+            for host, mine in found.items()
+        },
     )
 
 
 def _requests_by_host(
     run: ProfileData, name: str
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Unavailable]]:
-    """Return the requests of each host that has any, and why the others have none."""
     found: dict[str, pl.DataFrame] = {}
     absent: dict[str, Unavailable] = {}
     for host in run.hosts:
@@ -236,17 +245,6 @@ _OF_BUCKETS: Final = (
     *("breakdown_ms", "breakdown_detail_ms", "slow"),
     "requests.breakdown_ms",
 )
-
-
-def _request_rows(rows: pl.DataFrame, buckets: pl.DataFrame | None) -> pl.DataFrame:
-    shown = rows.with_columns(
-        (pl.col("start_ps") / PS_PER_MS).alias("start_ms"),
-        (pl.col("dur_ps") / PS_PER_MS).alias("latency_ms"),
-    ).select(REQUESTS.cast_columns())
-    if buckets is None:
-        return shown
-    charged = category_columns(buckets) / PS_PER_MS
-    return shown.with_columns(charged.to_struct("breakdown_ms"))
 
 
 def _by_batch_size(
@@ -326,13 +324,3 @@ def _slow_requests(
     times = np.sort(ints(rows, "dur_ps"))
     threshold = nearest_rank(times, _SLOW_PER_MILLE)
     return slow_requests(rows, buckets, threshold_ps=threshold), []
-
-
-def _rows_used(
-    run: ProfileData, host: str, rows: pl.DataFrame
-) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    counts = rows_read(run, host)
-    counts["requests"] = len(rows)
-    counts["threads"] = rows["track"].n_unique()
-    return counts

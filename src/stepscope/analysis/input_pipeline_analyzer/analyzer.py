@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 import polars as pl
@@ -58,39 +58,6 @@ NEEDS: Final = (
     *(*INPUT_VERDICT_NEEDS, input_between_steps, input_ops, pipeline_calls),
     worker_functions,
 )
-
-
-class HostInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One host alone.
-
-    Attributes:
-        host: Name of the host.
-        verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
-            `unknown`, as the check `input.bound` would decide on this host alone.
-        input_percent: Share of this host's device time that waits for input or
-            transfers it; at least so much where a part could not be looked at, null
-            where nothing is known.
-        input_at_most_percent: The largest share that input may have, counting time
-            without a known cause that may be input; null where unknown.
-        input_wait_percent: Share of the device time that waits for input while the
-            device idles, with the silence before a batch is copied where no fetch of
-            one was recorded; null where unknown.
-        input_transfer_percent: Share of the device time taken by input transfers that
-            no other device work hides; null where unknown.
-        largest_category: The host-side input category with most time; null where none
-            is known.
-        step_count: Number of steps that the shares are of; 0 where no steps are known
-            and the shares are of the whole recording.
-    """
-
-    host: str
-    verdict: str
-    input_percent: float | None
-    input_at_most_percent: float | None = None
-    input_wait_percent: float | None = None
-    input_transfer_percent: float | None = None
-    largest_category: str | None
-    step_count: int
 
 
 class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +144,29 @@ class InputPipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, dict[str, int | None]]
 
 
+class HostInput(msgspec.Struct, frozen=True, kw_only=True):
+    """One host alone; its shares are as those of all hosts.
+
+    Attributes:
+        host: Name of the host.
+        verdict: `not_input_bound`, `moderately_input_bound`, `highly_input_bound` or
+            `unknown`, as the check `input.bound` would decide on this host alone.
+        step_count: Number of steps that the shares are of; 0 where no steps are known
+            and the shares are of the whole recording.
+    """
+
+    DEFINED_BY: ClassVar = InputPipelineResult
+
+    host: str
+    verdict: str
+    input_percent: float | None
+    input_at_most_percent: float | None = None
+    input_wait_percent: float | None = None
+    input_transfer_percent: float | None = None
+    largest_category: str | None
+    step_count: int
+
+
 def analyse(
     profile: ProfileData, options: InputPipelineOptions
 ) -> InputPipelineResult | Unavailable:
@@ -221,6 +211,13 @@ def combine_sides(
         has_steps=has_steps,
         decided=steps.decided,
     )
+    activities = (run.table(host, "device_activity") for host in run.hosts)
+    times = [
+        table.filter(pl.col("kind") == "h2d")["dur_ps"]
+        for table in activities
+        if not isinstance(table, Unavailable)
+    ]
+    count = sum(map(len, times))
     return InputPipelineResult(
         **{name: getattr(steps, name) for name in _OF_STEPS},
         text=text,
@@ -236,7 +233,9 @@ def combine_sides(
             leading=None if steps.decided is None else steps.decided.leading,
             outside_markers=known is not None and known.outside_markers,
             sends=int(sending["count"].sum()),
-            copy_us=_copy_us(run),
+            copy_us=sum(int(some.sum()) for some in times) / count / PS_PER_US
+            if count
+            else 0.0,
             slowest=work.bottleneck_iterator,
             workers_idle=workers.idle,
             workers_in=workers.most,
@@ -248,20 +247,15 @@ def combine_sides(
             *_missing_entries(measured, steps, work, between, by_host),
             *workers.missing,
         ),
-        inputs={host.host: _rows_used(run, host, work) for host in found},
+        inputs={
+            host.host: rows_read(run, host.host, _TABLES_READ)
+            | {
+                "windows": host.windows.rows.height,
+                "input_op_calls": work.calls.get(host.host),
+            }
+            for host in found
+        },
     )
-
-
-def _copy_us(run: ProfileData) -> float:
-    """Return the mean time of a copy to a device; 0 where none was recorded."""
-    found = (run.table(host, "device_activity") for host in run.hosts)
-    times = [
-        table.filter(pl.col("kind") == "h2d")["dur_ps"]
-        for table in found
-        if not isinstance(table, Unavailable)
-    ]
-    count = sum(map(len, times))
-    return sum(int(some.sum()) for some in times) / count / PS_PER_US if count else 0.0
 
 
 def _missing_entries(
@@ -271,7 +265,6 @@ def _missing_entries(
     between: BetweenSteps | Unavailable,
     by_host: Sequence[HostInput],
 ) -> tuple[Missing, ...]:
-    """Return every null of the result with its reason, each once."""
     missing = [*steps.missing, *work.missing]
     missing += [
         why.for_field(f"by_host[{host}]") for host, why in measured.absent.items()
@@ -305,6 +298,7 @@ def _why_blind(hosts: Sequence[HostSteps]) -> Unavailable | None:
     return next(iter(reasons), None)
 
 
+_TABLES_READ: Final = ("tracks", "events", "iterators", "device_activity", "launches")
 #: Fields of the result that are those of its device side and of its host side.
 _OF_STEPS, _OF_WORK = (
     [
@@ -331,14 +325,3 @@ def _host_input(
         largest_category=work.largest_by_host.get(host.host),
         step_count=counted if host.windows.has_steps else 0,
     )
-
-
-def _rows_used(
-    run: ProfileData, host: HostSteps, work: HostSide
-) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    tables = ("tracks", "events", "iterators", "device_activity", "launches")
-    counts = rows_read(run, host.host, tables)
-    counts["windows"] = host.windows.rows.height
-    counts["input_op_calls"] = work.calls.get(host.host)
-    return counts

@@ -186,7 +186,6 @@ STEP_TIMES: Final = ("step_time_ms", "device_step_time_ms")
 def _missing_of_run(
     whole: InputShare, matching: StepMatching, of_summary: Sequence[Missing]
 ) -> list[Missing]:
-    """Return why numbers of all hosts together are null."""
     missing = [
         one for one in of_summary if one.field.startswith((*STEP_TIMES, "steps."))
     ]
@@ -235,7 +234,6 @@ def _missing_columns(
     devices: pl.DataFrame,
     hosts: Sequence[HostSteps],
 ) -> list[Missing]:
-    """Return why fields of all steps and columns of devices are null."""
     no_wait = whole.why_no_wait or _WHY["unsaid"]
     no_transfer = whole.why_no_transfer or _WHY["unsaid"]
     no_input = whole.why_no_input or _WHY["unsaid"]

@@ -84,7 +84,11 @@ def host_side(
             found[host] = rows
     doubts = {name: [*absent, *some] for name, some in reasons.items()}
     spent = _breakdown_us(found, doubts)
-    shares = _breakdown_percent(spent)
+    whole = sum(time for time in spent.values() if time is not None)
+    shares = {
+        name: None if time is None or not whole else 100.0 * time / whole
+        for name, time in spent.items()
+    }
     paths = {host: _critical_path(run, host) for host in run.hosts}
     ops = _input_op_rows(found, paths)
     bottleneck = _bottleneck_stage(paths)
@@ -231,7 +235,6 @@ def _missing_of_ops(
     absent: Sequence[Unavailable],
     critical: Mapping[str, _Critical | Unavailable],
 ) -> list[Missing]:
-    """Return why the table of input ops or one of its columns is empty."""
     if not len(ops):
         return [why.for_field("input_ops") for why in absent[:1]]
     missing = []
@@ -296,14 +299,6 @@ def _largest_category(
     """
     known = {name: time for name, time in spent.items() if time and time > waiting_us}
     return max(known, key=lambda name: known[name]) if known else None
-
-
-def _breakdown_percent(spent: Mapping[str, float | None]) -> dict[str, float | None]:
-    whole = sum(time for time in spent.values() if time is not None)
-    return {
-        name: None if time is None or not whole else 100.0 * time / whole
-        for name, time in spent.items()
-    }
 
 
 #: So much of the wait without a worker at work is most of it.

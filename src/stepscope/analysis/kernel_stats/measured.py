@@ -44,16 +44,6 @@ def measured_columns(profile: ProfileData, host: str) -> pl.DataFrame:
     found = profile.derived(host, measured_kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema={"class": pl.Int32, **MEASURED_COLUMNS})
-    return found.rows.select(
-        "class",
-        *(
-            _source_column(name).cast(dtype).alias(name)
-            for name, dtype in MEASURED_COLUMNS.items()
-        ),
-    )
-
-
-def _source_column(name: str) -> pl.Expr:
     derived = {
         "measured_launches": pl.col("launches"),
         "match": pl.col("pairing"),
@@ -61,7 +51,13 @@ def _source_column(name: str) -> pl.Expr:
         "measured_us": pl.col("duration_ps") / PS_PER_US,
         "local_memory_bytes": pl.col("local_memory_sectors") * _SECTOR,
     }
-    return derived.get(name, pl.col(name))
+    return found.rows.select(
+        "class",
+        *(
+            derived.get(name, pl.col(name)).cast(dtype).alias(name)
+            for name, dtype in MEASURED_COLUMNS.items()
+        ),
+    )
 
 
 def merged_measures() -> list[pl.Expr]:

@@ -31,7 +31,7 @@ from stepscope.analysis.results.tables import (
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.device.kernels import KERNEL_KEY, kernels, launch_dimensions
 from stepscope.derive.measured import measured_kernels
-from stepscope.derive.model.kernel_places import kernel_places
+from stepscope.derive.model.places import kernel_places
 from stepscope.derive.step_windows.windows import windows
 from stepscope.derive.steps.chosen import steps
 from stepscope.remedies import Remedy
@@ -203,7 +203,6 @@ def analyse(
 def _kernel_places(
     profile: ProfileData, host: str, of_class: pl.Series
 ) -> pl.DataFrame:
-    """Return the place in the program of each kernel."""
     found = profile.derived(host, kernel_places)
     if isinstance(found, Unavailable):
         nothing = [None] * len(of_class)
@@ -215,7 +214,6 @@ def _kernel_places(
 
 
 def _merge_by_key(everything: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per key over hosts and devices."""
     return everything.group_by(_KEY).agg(
         pl.col("count").sum(),
         pl.col("total_ps").sum(),

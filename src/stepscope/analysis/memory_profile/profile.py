@@ -133,13 +133,7 @@ def _memory_views(profile: ProfileData, host: str) -> list[MemoryView] | Unavail
         MemoryView(allocations, replay, memory, steps, profile.trace(host).strings)
         for memory in replay.memories
     ]
-    return sorted(found, key=_fullness_order)
-
-
-def _fullness_order(view: MemoryView) -> tuple[int, str]:
-    memory = view.memory
-    most = 0 if memory.peak is None else int(memory.in_use_bytes[memory.peak])
-    return -most, memory.name
+    return sorted(found, key=lambda view: (-view.most_in_use_bytes, view.memory.name))
 
 
 def _memory_result(

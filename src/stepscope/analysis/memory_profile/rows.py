@@ -76,6 +76,12 @@ class MemoryView(Frozen, frozen=True, dict=True):
         """When each event of the memory happened, by place."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
+    @property
+    def most_in_use_bytes(self) -> int:
+        """Memory in use at the peak; 0 where no use is known."""
+        peak = self.memory.peak
+        return 0 if peak is None else int(self.memory.in_use_bytes[peak])
+
     @cached_property
     def older_uncounted(self) -> bool:
         """Whether the memory in use counts no blocks older than the recording."""
@@ -192,7 +198,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     Live allocations, largest first, then what no event itemises; together exactly the
     memory in use where that is known.
     """
-    alive = view.replay.alive(view.memory, place)
+    alive = view.replay.alive_rows(view.memory, place)
     live = (
         view.allocations[alive]
         .group_by(
@@ -219,7 +225,17 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
     special: list[tuple[str, int | None, str | None]] = []
     # Where older blocks are known one by one, nothing may be left of them.
     if rest != 0 or not view.older_known:
-        special.append((_rest_name(view, place, alive, rest), shown, _PERSISTENT))
+        if rest is not None and rest < 0:
+            rest_name = LOST
+        else:
+            until = view.memory.rows[: place + 1]
+            unplaced = view.replay.ended_by[until] == until
+            rest_name = BEFORE
+            if view.allocations["allocated_bytes"].gather(alive).null_count():
+                rest_name += f", or {_UNSIZED}"
+            if unplaced.any():
+                rest_name += f", or {_UNPLACED}"
+        special.append((rest_name, shown, _PERSISTENT))
     if stack > 0:
         special.append((STACK, stack, None))
     rows = [
@@ -239,7 +255,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
 
     Empty where no block names a line.
     """
-    alive = view.allocations[view.replay.alive(view.memory, place)]
+    alive = view.allocations[view.replay.alive_rows(view.memory, place)]
     if alive["source"].is_null().all():
         return pl.DataFrame(schema=LINE_ROWS.dtypes())
     # Of several stacks that end in a line, the one that holds most is shown.
@@ -267,24 +283,7 @@ def line_rows(view: MemoryView, place: int) -> pl.DataFrame:
 
 
 def _block_count() -> pl.Expr:
-    """Count the blocks of rows."""
     return pl.col("blocks").fill_null(1).sum()
-
-
-def _rest_name(
-    view: MemoryView, place: int, alive: NDArray[np.int64], rest: int | None
-) -> str:
-    """Return what the difference between use and live allocations is, in words."""
-    if rest is not None and rest < 0:
-        return LOST
-    until = view.memory.rows[: place + 1]
-    unplaced = view.replay.ended_by[until] == until
-    name = BEFORE
-    if view.allocations["allocated_bytes"].gather(alive).null_count():
-        name += f", or {_UNSIZED}"
-    if unplaced.any():
-        name += f", or {_UNPLACED}"
-    return name
 
 
 def step_rows(view: MemoryView) -> pl.DataFrame:

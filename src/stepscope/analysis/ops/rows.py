@@ -56,7 +56,7 @@ _SUMS: Final = (
     *("tensor_core_ps", "tensor_core_unknown_ps", "eager", "function", "step_ps"),
 )
 
-#: Columns that `rates` gives; null means unknown.
+#: Columns that `work_rates` gives; null means unknown.
 RATES: Final[dict[str, pl.DataType]] = {
     "measured_flop_rate": pl.Float64(),  # GFLOP/s
     "model_flop_rate": pl.Float64(),

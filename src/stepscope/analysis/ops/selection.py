@@ -140,7 +140,6 @@ def _nearest_names(wanted: str, known: pl.Series) -> list[str]:
 
 
 def _scope_paths(known: pl.Series) -> pl.Series:
-    """Return every path that some name begins with."""
     found: set[str] = set()
     for separator in _SEPARATORS:
         # One round per level of the deepest names, over distinct names only.

@@ -135,13 +135,8 @@ def _add_parts(
     named = [*islice(rows, _MOST_PARTS)]
     found = [
         AccountPart(
-            name=row["name"],
-            detail=row["detail"],
-            place=row["place"],
-            function=row["function"],
-            file=row["file"],
-            line=row["line"],
             ms=row["time_ps"] / windows / PS_PER_MS,
+            **{name: row[name] for name in AccountPart.__struct_fields__[:-1]},
         )
         for row in named
     ]

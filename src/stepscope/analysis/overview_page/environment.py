@@ -201,15 +201,12 @@ def _capture_entry(profile: ProfileData, host: str) -> HostEntry | Unavailable:
         duration_ms = (row["end_ps"] - row["begin_ps"]) / PS_PER_MS
     return HostEntry(
         host=host,
-        hostname=row["hostname"],
-        file=row["file"],
-        format=row["format"],
-        file_bytes=row["file_bytes"],
-        start_unix_ns=row["start_unix_ns"],
         duration_ms=duration_ms,
         events=None if isinstance(events, Unavailable) else events.height,
-        host_tracer_level=row["host_tracer_level"],
-        device_tracer_level=row["device_tracer_level"],
-        python_tracer_level=row["python_tracer_level"],
         grouped=bool(row["grouped"]),
+        **{
+            name: row[name]
+            for name in HostEntry.__struct_fields__
+            if name in row and name != "grouped"
+        },
     )

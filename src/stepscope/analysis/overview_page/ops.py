@@ -226,6 +226,8 @@ def top_ops_of(
     found, running = [], 0
     for rank, row in enumerate(top.iter_rows(named=True), start=1):
         running += row["self_ps"]
+        tensor_ps, unknown_ps = row["tensor_core_ps"], row["tensor_core_unknown_ps"]
+        names_silent = tensor_ps is None or (unknown_ps and not tensor_ps)
         found.append(
             TopOp(
                 rank=rank,
@@ -238,19 +240,11 @@ def top_ops_of(
                 occurrences=row["occurrences"],
                 flop_rate_gflops=row["measured_flop_rate"],
                 tensor_core_eligible=row["tensor_core_eligible"],
-                tensor_core_used=_uses_matrix_units(row),
+                tensor_core_used=None if names_silent else tensor_ps > 0,
                 hosts=tuple(row["hosts"]),
             )
         )
     return tuple(found), tuple(lacking)
-
-
-def _uses_matrix_units(row: dict[str, int | None]) -> bool | None:
-    if row["tensor_core_ps"]:
-        return True
-    if row["tensor_core_ps"] is None or row["tensor_core_unknown_ps"]:
-        return None
-    return False
 
 
 def precision_shares(profile: ProfileData) -> PrecisionShares | Unavailable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -142,42 +142,16 @@ class HostSummary(msgspec.Struct, frozen=True, kw_only=True):
 class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a run; a null is explained in `missing`.
 
+    `StepSummary` defines the fields that are those of the summary.
+
     Attributes:
         window: `steps`, or `profile` where there are none and everything is about the
             whole recording.
         compat: Producer whose rules the step times and categories follow; empty for
             stepscope's own rules.
         steps: Every step of every host.
-        step_count: Number of windows that the statistics use.
-        left_out: Flag → number of closed windows that are in no mean because of it:
-            `unrecorded` (work in them was not recorded), `other_kind` (they do
-            other work), `warm_up` (they used what was buffered while the recording
-            started, or are a first one that took far longer than any other).
-        step_time_ms: Wall time of a step, to the begin of the next one.
-        host_period_ms: Time from a step's begin on the host to the next one's there,
-            which differs where the host runs ahead; null where it is unknown.
-        batch_time_ms: Wall time of a batch, where one step may run several
-            (`steps_per_execution`); null where unknown.
-        device_step_time_ms: Time from the first to the last device activity of a step;
-            null without device activity.
-        breakdown_ms: Category → mean time; they add up to the mean step time. What
-            could not be looked at is left out.
-        breakdown_std_ms: Category → standard deviation of its time.
-        breakdown_percent: Category → share of the step time.
-        breakdown_detail_ms: Owner of the time → mean time.
         account: Every owner of time on every device, with what its time goes to by
             name; empty where another producer's rules are followed.
-        overlapped_ms: Kind of device work → mean time that other device work hid; not
-            part of the breakdown.
-        device_execution_percent: Share of the step time in which a device worked; null
-            where unknown.
-        kernel_launch_percent: Share of the step time in which a device waited for the
-            host to launch; null where unknown.
-        input_percent: Share of the step time spent waiting for input and transferring
-            it, with the silence before a batch is copied where no fetch was recorded
-            (in `breakdown_percent` that is `other`); null where unknown.
-        any_device: Breakdown and device share with the devices of each host taken as
-            one; null where there is no device.
         step_detection: Where the steps come from, on the host where this is least
             certain.
         precision: Width in which the kernels compute; null where unknown.
@@ -192,7 +166,6 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         tf_function: Calls of graph functions.
         is_training: Whether gradients or updates of parameters were seen; null where
             unknown.
-        bottleneck: Side to work on: `host` (the input), `device`, `both` or `unknown`.
         hosts_matched_by: How the steps of several hosts were matched: `step_num`,
             `time` or `none`; `one_host` where there is nothing to match.
         by_host: Summary of each host alone.
@@ -200,6 +173,8 @@ class OverviewPageResult(msgspec.Struct, frozen=True, kw_only=True):
         missing: Null fields and left-out categories with their reasons.
         inputs: Host → how many rows of each table were read.
     """
+
+    DEFINED_BY: ClassVar = StepSummary
 
     window: str
     compat: str
@@ -300,7 +275,9 @@ def compose_page(
         if any(getattr(one, field) is None for one in detection.candidates)
     ]
     note = _Notes(missing)
-    phased, _ = derived_by_host(run, phases, [host.host for host in found])
+    names = [host.host for host in found]
+    phased, _ = derived_by_host(run, phases, names)
+    classes, _ = derived_by_host(run, host_classes, names)
     page = OverviewPageResult(
         window="profile" if detection.source is None else "steps",
         compat="",
@@ -325,7 +302,16 @@ def compose_page(
         by_host=by_host,
         quality=matching.notes,
         missing=(),
-        inputs={host.host: _rows_used(run, host) for host in found},
+        inputs={
+            host.host: rows_read(run, host.host)
+            | {
+                "windows": host.windows.rows.height,
+                "step_threads": len(classes[host.host].threads.driving_tracks())
+                if host.host in classes
+                else None,
+            }
+            for host in found
+        },
     )
     return msgspec.structs.replace(page, missing=_every_missing(page, note.missing))
 
@@ -333,7 +319,6 @@ def compose_page(
 def _every_missing(
     page: OverviewPageResult, missing: Sequence[Missing]
 ) -> tuple[Missing, ...]:
-    """Return an entry for each null of the page, given those that are known."""
     parts = [
         (name, getattr(page, name))
         for name in page.__struct_fields__
@@ -425,17 +410,14 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
         candidates = steps.candidates
     entries = tuple(
         CandidateEntry(
-            source=candidate.source,
-            what=candidate.what,
-            n=candidate.n,
             period_ms=None
             if candidate.period_ps is None
             else candidate.period_ps / PS_PER_MS,
-            coverage=candidate.coverage,
-            cv=candidate.cv,
-            confidence=candidate.confidence,
-            accepted=candidate.accepted,
-            why_not=candidate.why_not,
+            **{
+                name: getattr(candidate, name)
+                for name in CandidateEntry.__struct_fields__
+                if name != "period_ms"
+            },
         )
         for candidate in candidates
     )
@@ -465,7 +447,7 @@ def _phase_times(
         found = run.derived(host.host, phases)
         if isinstance(found, Unavailable):
             return note.value_or_note("phases_ms", found)
-        frames.append(host.windows.measured_of(found.rows))
+        frames.append(host.windows.rows_of_measured(found.rows))
         seen |= found.seen
     rows = pl.concat(frames)
     times: dict[str, float | None] = {}
@@ -494,14 +476,3 @@ def _run_collectives(
         else described_parameters(run, [host.host for host in hosts]),
         gib_per_s=options.bandwidth_gib_per_s,
     )
-
-
-def _rows_used(run: ProfileData, host: HostSteps) -> dict[str, int | None]:
-    """Return how many rows of which tables the numbers come from."""
-    counts = rows_read(run, host.host)
-    counts["windows"] = host.windows.rows.height
-    classes = run.derived(host.host, host_classes)
-    counts["step_threads"] = (
-        None if isinstance(classes, Unavailable) else len(classes.threads.tracks())
-    )
-    return counts

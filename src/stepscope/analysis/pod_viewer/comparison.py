@@ -14,7 +14,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.collectives.waits import HostClock
     from stepscope.unavailable import Unavailable
 
 _WHY: Final = room_reasons("pod_viewer")
@@ -139,7 +139,16 @@ def compare_steps(
         WorkerName(host=host, device=device)
         for host, device in rows.select("host", "device").rows()
     ]
-    concurrency = _device_concurrency(rows, any_device)
+    several = (
+        rows.group_by("slot", "host", "window", maintain_order=True)
+        .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
+        .join(any_device, on=["host", "window"], maintain_order="left")
+        .filter((pl.col("devices") > 1) & (pl.col("united_ps") > 0))
+        .select("slot", "host", pl.col("device_busy_ps") / pl.col("united_ps"))
+    )
+    concurrency: dict[int, dict[str, float]] = {}
+    for slot, host, value in several.rows():
+        concurrency.setdefault(slot, {})[host] = value
     # Steps, not events: a page shows each of them.
     return {
         row["slot"]: _step_comparison(row, names, concurrency.get(row["slot"], {}))
@@ -192,23 +201,6 @@ def _row_at_end(column: str, *, descending: bool = True) -> pl.Expr:
         .sort_by(column, descending=descending, nulls_last=True, maintain_order=True)
         .first()
     )
-
-
-def _device_concurrency(
-    rows: pl.DataFrame, any_device: pl.DataFrame
-) -> dict[int, dict[str, float]]:
-    """Return by slot and host with several devices how many of them work at a time."""
-    several = (
-        rows.group_by("slot", "host", "window", maintain_order=True)
-        .agg(pl.len().alias("devices"), pl.col("device_busy_ps").sum())
-        .join(any_device, on=["host", "window"], maintain_order="left")
-        .filter((pl.col("devices") > 1) & (pl.col("united_ps") > 0))
-        .select("slot", "host", pl.col("device_busy_ps") / pl.col("united_ps"))
-    )
-    found: dict[int, dict[str, float]] = {}
-    for slot, host, value in several.rows():
-        found.setdefault(slot, {})[host] = value
-    return found
 
 
 def _step_comparison(

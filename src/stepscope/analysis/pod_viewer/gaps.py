@@ -88,7 +88,6 @@ def _no_device(hosts: Sequence[HostSteps]) -> Unavailable | None:
 def _worker_reasons(
     hosts: Sequence[HostSteps], why: WorkerCollectives
 ) -> dict[str, Unavailable]:
-    """Return reasons for what is null of a worker, in its summary and in its steps."""
     no_device = _no_device(hosts)
     of_waits = (
         _WHY["no_partner"] if len(why.calls) else next(iter(why.absent.values()), None)
@@ -114,7 +113,6 @@ def _step_reasons(
     hosts: Sequence[HostSteps],
     slowest: SlowestWorker | Unavailable,
 ) -> dict[str, Unavailable]:
-    """Return reasons for what is null of the comparison of a step's workers."""
     withheld = isinstance(slowest, Unavailable) and slowest.code == "LOST_EVENTS"
     of_step = _WHY["not_compared"]
     if isinstance(slowest, Unavailable) and (

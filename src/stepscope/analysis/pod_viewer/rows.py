@@ -13,8 +13,9 @@ import polars as pl
 from stepscope.analysis.steps.measured_hosts import measured_rows, start_unix_ns
 from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
-from stepscope.derive.collectives.clocks import HostClock, align
 from stepscope.derive.collectives.waits import (
+    HostClock,
+    align,
     collective_waits,
     matched_collectives,
     waiting_spans,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
-    from stepscope.derive.collectives.clocks import HostClock
+    from stepscope.derive.collectives.waits import HostClock
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.device_sets import DeviceSets

@@ -221,14 +221,13 @@ def _why_incomplete(run: ProfileData, hosts: Sequence[HostSteps]) -> Unavailable
         if not isinstance(found, Unavailable) and found.silent:
             return Unavailable(
                 code="LOST_EVENTS",
-                reason=next(found.notes()).message,
+                reason=next(found.quality_notes()).message,
                 remedy="Record again, for a shorter time.",
             )
     return None
 
 
 def _median_of_steps(steps: Sequence[PodStep], field: str) -> float | None:
-    """Return the median of the counted steps that have a value."""
     values = pl.Series(
         [getattr(step, field) for step in steps if step.counted], dtype=pl.Float64
     )

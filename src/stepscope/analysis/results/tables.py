@@ -46,7 +46,6 @@ def room_reasons(room: str) -> dict[str, Unavailable]:
 
 @cache
 def _shared_columns() -> dict[str, Column]:
-    """Return the columns that tables of several tools have."""
     return read_columns((_ROOM / "columns.md").read_text(encoding="utf-8"), {})
 
 

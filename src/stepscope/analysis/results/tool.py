@@ -110,13 +110,14 @@ def rows_read(
 
 
 def field_sentences(struct: type) -> dict[str, str]:
-    """Return names and texts of the `Attributes:` of a class; empty without any."""
-    _, found, section = inspect.cleandoc(struct.__doc__ or "").partition(
-        "Attributes:\n"
-    )
-    if not found:
-        return {}
-    about: dict[str, str] = {}
+    """Return names and texts of the `Attributes:` of a class.
+
+    Fields that it does not describe have the texts of the class that is its
+    `DEFINED_BY`, if any.
+    """
+    _, _, section = inspect.cleandoc(struct.__doc__ or "").partition("Attributes:\n")
+    defined_by = getattr(struct, "DEFINED_BY", None)
+    about = {} if defined_by is None else field_sentences(defined_by)
     names: list[str] = []
     for line in section.splitlines():
         head = re.match(r"    ([\w, ]+): (.*)", line)

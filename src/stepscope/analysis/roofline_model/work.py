@@ -147,7 +147,6 @@ def ops_with_counters(ops: pl.DataFrame, counted: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kernels_of_host(profile: ProfileData, host: str) -> pl.DataFrame:
-    """Return the kernels of one host with their work, class by class."""
     found = profile.derived(host, kernels)
     if isinstance(found, Unavailable):
         return pl.DataFrame(schema=_SCHEMA)

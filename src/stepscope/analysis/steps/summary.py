@@ -37,7 +37,7 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from stepscope.analysis.steps.rows import HostSteps
     from stepscope.derive.profile_data import ProfileData
@@ -116,25 +116,27 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
             `unrecorded` (work in them was not recorded), `other_kind` (they do
             other work), `warm_up` (they used what was buffered while the recording
             started, or are a first one that took far longer than any other).
-        step_time_ms: Wall time of the windows.
+        step_time_ms: Wall time of a step, to the begin of the next one.
         host_period_ms: Time from a step's begin on the host to the next one's there,
             which differs where the host runs ahead; null where it is unknown.
-        batch_time_ms: Wall time of a batch: that of the windows over their batches;
-            null where unknown.
-        device_step_time_ms: Time from the first to the last device activity, over the
-            windows that have any; null where none has.
-        breakdown_ms: Category → mean time; they add up to the mean step time.
-        breakdown_std_ms: Category → sample standard deviation of its time over rows.
-        breakdown_percent: Category → share of the time.
-        breakdown_detail_ms: Sub-owner of a category → mean time.
-        overlapped_ms: Kind of device work → mean time that other device work hid.
-        device_execution_percent: Share of the time in which a device worked; null where
-            unknown.
-        kernel_launch_percent: Share of the time in which a device waited for a launch;
-            null where unknown.
-        input_percent: Share of the time spent waiting for input or transferring it,
-            with the silence before a batch is copied where no fetch was recorded (in
-            `breakdown_percent` that is `other`); null where unknown.
+        batch_time_ms: Wall time of a batch, where one step may run several
+            (`steps_per_execution`); null where unknown.
+        device_step_time_ms: Time from the first to the last device activity of a step;
+            null without device activity.
+        breakdown_ms: Category → mean time; they add up to the mean step time. What
+            could not be looked at is left out.
+        breakdown_std_ms: Category → sample standard deviation of its time.
+        breakdown_percent: Category → share of the step time.
+        breakdown_detail_ms: Owner of the time → mean time.
+        overlapped_ms: Kind of device work → mean time that other device work hid; not
+            part of the breakdown.
+        device_execution_percent: Share of the step time in which a device worked; null
+            where unknown.
+        kernel_launch_percent: Share of the step time in which a device waited for the
+            host to launch; null where unknown.
+        input_percent: Share of the step time spent waiting for input and transferring
+            it, with the silence before a batch is copied where no fetch was recorded
+            (in `breakdown_percent` that is `other`); null where unknown.
         idle_percent: Share of the time in which a device did nothing; null where
             unknown.
         any_device: Means with the devices of each host taken as one; null where there
@@ -318,7 +320,14 @@ def _step_summary(
         kernel_launch_percent=shares.get("kernel_launch"),
         input_percent=input_percent,
         idle_percent=None if busy_percent is None else 100.0 - busy_percent,
-        any_device=_any_device(united, why) if busy_percent is not None else None,
+        any_device=AnyDevice(
+            breakdown_ms=_mean_ms(category_columns(united, why)),
+            device_execution_percent=_percent_or_none(
+                int(united["device_busy_ps"].sum()), int(united["window_ps"].sum())
+            ),
+        )
+        if busy_percent is not None
+        else None,
         bottleneck=bottleneck_side(judged_input(run, hosts, excluded_flags).word),
     ), tuple(missing)
 
@@ -450,12 +459,3 @@ def _overlapped_ms(
     counted = rows[["host", "window", "device"]]
     hidden = pl.concat(frames).join(counted, on=["host", "window", "device"])
     return _mean_ms(hidden.drop("host", "window", "device"))
-
-
-def _any_device(rows: pl.DataFrame, why: Mapping[str, Unavailable]) -> AnyDevice:
-    return AnyDevice(
-        breakdown_ms=_mean_ms(category_columns(rows, why)),
-        device_execution_percent=_percent_or_none(
-            int(rows["device_busy_ps"].sum()), int(rows["window_ps"].sum())
-        ),
-    )

@@ -262,7 +262,15 @@ def analyse(
     pipelines = [pipeline for host in found for pipeline in _host_pipelines(host)]
     ranked = sorted(pipelines, key=lambda one: (one.on_device, -_slowest_ps(one)))
     summary, missing = _run_summary(ranked)
-    graphs, lacks = _call_graphs(run, _chosen_pipelines(ranked, options), options)
+    named = [one for one in ranked if options.pipeline in {"", one.name}]
+    if not named:
+        known = dict.fromkeys(one.name for one in ranked)
+        raise BadUsage.unknown_name("input pipeline", options.pipeline, known)
+    most = max(len(one.calls) for one in named)
+    if options.rank >= most:
+        ranks = [f"0 to {most - 1}" if most > 1 else "0"]
+        raise BadUsage.unknown_name("call of rank", str(options.rank), ranks)
+    graphs, lacks = _call_graphs(run, named, options)
     missing += lacks
     missing += [
         host.wait.for_field(f"waits[{host.name}]")
@@ -315,7 +323,6 @@ def _slowest_ps(pipeline: _Pipeline) -> int:
 
 
 def _run_summary(ranked: Sequence[_Pipeline]) -> tuple[Summary, list[Missing]]:
-    """Return the verdict on the slowest call of any host pipeline."""
     fields: dict[str, Any] = dict.fromkeys(_OF_HOST_PIPELINE)
     worst = ranked[0]
     if worst.on_device:
@@ -412,21 +419,6 @@ def _call_suggestion(pipeline: _Pipeline, rank: int = 0) -> InputAction | None:
     if limits_steps is False:
         return msgspec.structs.replace(action, text=f"{_NOT_AWAITED}{action.text}")
     return action
-
-
-def _chosen_pipelines(
-    ranked: Sequence[_Pipeline], options: TfDataBottleneckAnalysisOptions
-) -> list[_Pipeline]:
-    """Return the pipelines whose graph is asked for."""
-    named = [one for one in ranked if options.pipeline in {"", one.name}]
-    if not named:
-        known = dict.fromkeys(one.name for one in ranked)
-        raise BadUsage.unknown_name("input pipeline", options.pipeline, known)
-    most = max(len(one.calls) for one in named)
-    if options.rank >= most:
-        ranks = [f"0 to {most - 1}" if most > 1 else "0"]
-        raise BadUsage.unknown_name("call of rank", str(options.rank), ranks)
-    return named
 
 
 def _call_graphs(

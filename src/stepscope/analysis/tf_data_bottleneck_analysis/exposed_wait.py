@@ -46,7 +46,7 @@ def exposed_wait(profile: ProfileData, host: str) -> ExposedWait | Unavailable:
         return found if isinstance(found, Unavailable) else _WHY["no_time"]
     if "input" in charged.missing:
         return charged.missing["input"]
-    judged = step_windows.measured_of(charged.rows)
+    judged = step_windows.rows_of_measured(charged.rows)
     waited = int(judged["input_ps"].sum())
     whole = int(judged["window_ps"].sum())
     if not whole:

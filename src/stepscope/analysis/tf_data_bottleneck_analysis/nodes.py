@@ -140,7 +140,6 @@ def _reported_parameters(
     graph: PipelineGraph,
     executions: NDArray[np.int64],
 ) -> dict[int, dict[str, Parameter]]:
-    """Return the parameters that the stages of a call reported, by stage."""
     if stats is None:
         return {}
     by_start = executions[np.argsort(graph.start_ps[executions], kind="stable")]

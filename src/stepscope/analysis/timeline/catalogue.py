@@ -148,7 +148,6 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
 
 
 def _step_ruler(profile: ProfileData, host: str) -> pl.DataFrame | Unavailable:
-    """Return the window of each step."""
     found = profile.derived(host, windows)
     numbered = profile.derived(host, steps)
     if isinstance(found, Unavailable):

@@ -67,8 +67,8 @@ def counter_tile(
 
     Args:
         tracks: 1 to `MOST_TRACKS` tracks of counters, as the catalogue numbers them.
-        level: As for `tile`.
-        index: As for `tile`.
+        level: As for `track_tile`.
+        index: As for `track_tile`.
 
     Raises:
         BadUsage: There is no such counter, level or tile; or too many are asked for.

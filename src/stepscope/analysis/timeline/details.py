@@ -287,7 +287,6 @@ def _event_arguments(
 def _flow_partners(
     profile: ProfileData, host: str, shown: HostTimeline, event: int
 ) -> dict[str, Any]:
-    """Return both ends of the arrows at an event."""
     matched = profile.derived(host, correlation)
     if isinstance(matched, Unavailable):
         return dict.fromkeys(("launched_by", "launched", "launched_count"), matched)

@@ -16,7 +16,6 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.analysis.timeline.spans import HostTimeline
     from stepscope.derive.profile_data import ProfileData
 
 #: Arrows that are drawn at once; more would hide the timeline.
@@ -103,35 +102,25 @@ def flows(
         wait = began[seen] - called[seen]
         longest = np.argpartition(wait, count - MOST_FLOWS)[count - MOST_FLOWS :]
         seen = np.sort(seen[longest])
+    timeline = shown.timeline
+    launches = timeline.flows.launch_event[seen].astype(np.int64)
+    activities = timeline.flows.device_event[seen].astype(np.int64)
+    columns: dict[str, NDArray[np.integer]] = {
+        "launch_track": shown.track_of_events(launches),
+        "launch_row": timeline.row[launches],
+        "launch_item": launches,
+        "launch_end_ps": called[seen],
+        "device_track": shown.track_of_events(activities),
+        "device_row": timeline.row[activities],
+        "device_item": activities,
+        "device_start_ps": began[seen],
+        "correlation": timeline.flows.correlation[seen],
+    }
     return TrackFlows(
         host=host,
         begin_ps=begin_ps,
         end_ps=end_ps,
         count=count,
         left_out=count - len(seen),
-        flows=_flow_frame(shown, seen, called_ps=called[seen], began_ps=began[seen]),
+        flows=typed_frame(columns, FLOW_COLUMNS),
     )
-
-
-def _flow_frame(
-    shown: HostTimeline,
-    seen: NDArray[np.intp],
-    *,
-    called_ps: NDArray[np.int64],
-    began_ps: NDArray[np.int64],
-) -> pl.DataFrame:
-    timeline = shown.timeline
-    launch = timeline.flows.launch_event[seen].astype(np.int64)
-    device = timeline.flows.device_event[seen].astype(np.int64)
-    columns: dict[str, NDArray[np.integer]] = {
-        "launch_track": shown.track_of_events(launch),
-        "launch_row": timeline.row[launch],
-        "launch_item": launch,
-        "launch_end_ps": called_ps,
-        "device_track": shown.track_of_events(device),
-        "device_row": timeline.row[device],
-        "device_item": device,
-        "device_start_ps": began_ps,
-        "correlation": timeline.flows.correlation[seen],
-    }
-    return typed_frame(columns, FLOW_COLUMNS)

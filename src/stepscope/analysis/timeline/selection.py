@@ -202,7 +202,6 @@ def spans_in_view(
 def _span_columns(
     shown: HostTimeline, track: NDArray[np.int64], items: NDArray[np.int64]
 ) -> pl.DataFrame:
-    """Return the columns of some spans, in their order."""
     row, code = np.empty((2, len(items)), np.int32)
     start, dur = np.empty((2, len(items)), np.int64)
     category = np.empty(len(items), np.uint8)

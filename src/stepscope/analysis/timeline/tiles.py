@@ -169,12 +169,12 @@ def tiles(
 
     Args:
         tracks: 1 to `MOST_TRACKS` rows of the timeline's tracks.
-        level: As for `tile`.
-        index: As for `tile`.
-        rows: As for `tile`.
+        level: As for `track_tile`.
+        index: As for `track_tile`.
+        rows: As for `track_tile`.
 
     Raises:
-        BadUsage: As for `tile`; or there is no track, or too many.
+        BadUsage: As for `track_tile`; or there is no track, or too many.
     """
     if not 0 < len(tracks) <= MOST_TRACKS:
         raise BadUsage(f"one answer has 1 to {MOST_TRACKS} tracks, not {len(tracks)}")

@@ -306,7 +306,6 @@ def _rows_of_events(frame: pl.DataFrame, first: int, last: int, begin: int) -> S
 
 
 def _rows_of_types(shared: StatRows, types: NDArray[np.int32]) -> StatRows:
-    """Return by event the values that its type holds."""
     distinct = dense(types)
     of_type = types[distinct.first]
     begin = np.searchsorted(shared.owner, of_type, side="left")

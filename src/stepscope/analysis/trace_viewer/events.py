@@ -285,7 +285,6 @@ class _Host:
         return [each for each in told if len(each.span)]
 
     def _step_values(self, steps: Steps, begin: int, end: int) -> list[Told]:
-        """Return numbers and groups of the spans that are steps."""
         timeline, part = self._trace.timeline, slice(begin, end)
         view = timeline.tracks["view"].is_in(_STEP_VIEWS).fill_null(value=False)
         is_step = view.to_numpy()[timeline.slices.track[part]]

@@ -226,7 +226,17 @@ def analyse(
         missing.append(clock.for_field("one_clock"))
     flows, without = _flow_count(profile, found)
     missing += without
-    missing += _unseen_lines(profile, found)
+    unseen = []
+    for trace in found:
+        where = "" if len(found) == 1 else f"{trace.host}."
+        views = set(trace.timeline.tracks["view"].to_list())
+        for value, view in (
+            (profile.derived(trace.host, steps), "steps"),
+            (profile.derived(trace.host, activity_ops), "framework_ops"),
+        ):
+            if isinstance(value, Unavailable) and view not in views:
+                unseen.append(value.for_field(f"{where}tracks.{view}"))
+    missing += unseen
     aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
         tracks=tracks.select(TRACE_TRACKS.cast_columns()),
@@ -378,21 +388,6 @@ def _flow_count(
     if count is None and len(found) > 1:
         reasons.append(msgspec.structs.replace(reasons[0], field="flows"))
     return count, reasons
-
-
-def _unseen_lines(profile: ProfileData, found: list[HostTrace]) -> list[Missing]:
-    """Return why there is no line of steps, or no device section."""
-    reasons = []
-    for trace in found:
-        where = "" if len(found) == 1 else f"{trace.host}."
-        views = set(trace.timeline.tracks["view"].to_list())
-        for value, view in (
-            (profile.derived(trace.host, steps), "steps"),
-            (profile.derived(trace.host, activity_ops), "framework_ops"),
-        ):
-            if isinstance(value, Unavailable) and view not in views:
-                reasons.append(value.for_field(f"{where}tracks.{view}"))
-    return reasons
 
 
 def _float_or_none(value: object) -> float | None:

@@ -55,7 +55,7 @@ class CompilationsCollector:
         self._names = ThreadNames()
         self._monitoring: Any = None
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None where a framework is imported that says what it compiles."""
         if {"jax", "torch"} & sys.modules.keys():
             return None
@@ -65,7 +65,7 @@ class CompilationsCollector:
             remedy="Import jax or torch before the recording starts.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Listen to JAX, where it lets listeners go again."""
         del options
         self._clock = clock
@@ -74,12 +74,12 @@ class CompilationsCollector:
             self._monitoring = monitoring
             monitoring.register_event_duration_secs_listener(self._on_duration)
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take what was compiled since the last time."""
         rows = [self._rows.popleft() for _ in range(len(self._rows))]
         if self._clock is None or not rows:
             return Fragment(b"", 0)
-        self._names.refresh()
+        self._names.refresh_names()
         space = XSpaceBuilder(platform.node(), start_ns=None)
         add_rows(
             space.plane(HOST_PLANE),
@@ -89,18 +89,18 @@ class CompilationsCollector:
         )
         return Fragment(space.to_bytes(), len(rows), min(row[1] for row in rows))
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """Listen no more."""
         monitoring, self._monitoring = self._monitoring, None
         if monitoring is not None:
             monitoring.unregister_event_duration_listener(self._on_duration)
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last, and what PyTorch has compiled meanwhile."""
-        self.halt()
+        self.halt_collecting()
         if self._clock is not None:
-            self._rows.extend(_of_torch(self._clock))
-        last = self.flush()
+            self._rows.extend(_torch_compilations(self._clock))
+        last = self.take_fragment()
         self._clock = None
         return Collected(last.xspace)
 
@@ -125,8 +125,7 @@ class CompilationsCollector:
         )
 
 
-def _of_torch(clock: ClockPair) -> Iterator[_Row]:
-    """Yield what PyTorch's compiler says that it did since the recording began."""
+def _torch_compilations(clock: ClockPair) -> Iterator[_Row]:
     utils: Any = sys.modules.get("torch._dynamo.utils")
     if not hasattr(utils, "get_compilation_metrics"):
         return

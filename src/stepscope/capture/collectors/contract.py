@@ -17,7 +17,7 @@ class Collected(NamedTuple):
     Attributes:
         xspace: A serialized XSpace. Times of its lines count from
             `profile_start_time` of its own `Task Environment` plane, or from the clock
-            that `start` was given where it has none. Empty bytes: nothing.
+            that `start_collecting` was given where it has none. Empty bytes: nothing.
         warnings: What was lost or ignored, a sentence each.
         holds_annotations: The annotations that were forwarded to this collector
             (`annotate.remove_forward` says whether they were) stand in it, with their
@@ -44,7 +44,7 @@ class Collector(Protocol):
 
     name: str
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None where it can record now; else why not, and the way out.
 
         With `collectors="auto"` a collector that is not available is passed over; its
@@ -53,11 +53,11 @@ class Collector(Protocol):
         """
         return None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record. `stop` reports what an option cannot do here."""
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record. `hand_over` reports what an option cannot do here."""
 
-    def stop(self) -> Collected:
-        """End, and hand over; it must succeed after a `start` that failed."""
+    def hand_over(self) -> Collected:
+        """End, and hand over; it must succeed after a start that failed."""
 
 
 @runtime_checkable
@@ -65,13 +65,13 @@ class Halting(Protocol):
     """A collector that can end its recording before it hands anything over.
 
     All of them are halted before the first collector is stopped: no recording holds
-    what `stop` does to put a recording together.
+    what `hand_over` does to put a recording together.
     """
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """Record no more; once more does nothing.
 
-        Where it raises, what was recorded is lost, and `stop` is not called.
+        Where it raises, what was recorded is lost, and `hand_over` is not called.
         """
 
 
@@ -90,30 +90,30 @@ class Counting(Protocol):
 class Dropping(Protocol):
     """A collector whose recording can be ended without the cost of reading it."""
 
-    def drop(self) -> None:
-        """End, and hand nothing over; called in place of `stop`, after `halt`."""
+    def drop_events(self) -> None:
+        """End; called in place of `hand_over`, after `halt_collecting`."""
 
 
 @runtime_checkable
 class Exiting(Protocol):
     """A collector whose recording takes long to end, and need not end at the exit."""
 
-    def exit(self) -> None:
-        """Leave it as it is: the process ends. Neither `halt` nor `stop` follows."""
+    def leave_at_exit(self) -> None:
+        """Leave it as it is: the process ends, and nothing else is called."""
 
 
 @runtime_checkable
 class Streaming(Protocol):
     """A collector whose events are spooled while it records: a kill spares them.
 
-    What `flush` gave is not given again by `stop`.
+    What `take_fragment` gave is not given again by `hand_over`.
     """
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take what was recorded since the last call.
 
-        Times count from the clock that `start` was given. Called by another thread
-        than `start`, never by two at once. Empty bytes: nothing new.
+        Times count from the clock that `start_collecting` was given. Called by another
+        thread than that, never by two at once. Empty bytes: nothing new.
         """
 
 
@@ -125,7 +125,7 @@ class TracesPython(Protocol):
     none.
 
     Attributes:
-        traces_python: Whether it notes them in this recording; known after `start`.
+        traces_python: Whether it notes them in this recording; known once it began.
     """
 
     traces_python: bool

@@ -61,7 +61,7 @@ class _Delay(NamedTuple):
     delay_ns: int
 
 
-def on_a_core_ns(thread: int) -> int | None:
+def core_time_ns(thread: int) -> int | None:
     """Return for how long a thread has been on a core; None where it is gone.
 
     Args:
@@ -102,23 +102,23 @@ class CoreClocks:
             )
             self._pread.restype = ctypes.c_ssize_t
 
-    def watch(self, threads: Iterable[int]) -> None:
+    def watch_threads(self, threads: Iterable[int]) -> None:
         """Read the clocks of these threads from the next reading on, by system's id."""
         self._wanted = frozenset(threads)
 
-    def close(self) -> None:
+    def close_files(self) -> None:
         """Let go of all files; nobody may read meanwhile."""
         self._wanted = frozenset()
-        self._follow()
+        self._follow_threads()
 
-    def _follow(self) -> None:
+    def _follow_threads(self) -> None:
         """Open and close files as `watch` says, in the thread that reads them."""
         wanted = self._wanted if self._pread is not None else frozenset()
         for thread in self._files.keys() - wanted:
             self._files.pop(thread).close()
             self._delays.pop(thread, None)
         for thread in wanted - self._files.keys():
-            file = _opened(f"/proc/self/task/{thread}/schedstat")
+            file = _open_own_file(f"/proc/self/task/{thread}/schedstat")
             if file is not None:
                 self._files[thread] = file
         main = os.getpid()
@@ -126,7 +126,7 @@ class CoreClocks:
             self._place.close()
             self._place = None
         elif main in self._files and self._place is None:
-            self._place = _opened(f"/proc/self/task/{main}/wchan")
+            self._place = _open_own_file(f"/proc/self/task/{main}/wchan")
 
     def read(self, at_ns: int) -> list[Reading]:
         """Read all clocks; a thread that is gone has no reading.
@@ -135,7 +135,7 @@ class CoreClocks:
             at_ns: The time now, in ns of the monotonic clock.
         """
         if self._wanted != self._files.keys():
-            self._follow()
+            self._follow_threads()
         if not self._files:
             return []
         process_ns = time.process_time_ns()
@@ -143,7 +143,7 @@ class CoreClocks:
         ran = {OTHER_THREADS: time.thread_time_ns()}
         found, main = [], os.getpid()
         for thread, file in self._files.items():
-            ran_ns = on_a_core_ns(thread)
+            ran_ns = core_time_ns(thread)
             if ran_ns is None:
                 continue
             known = self._delays.get(thread)
@@ -158,7 +158,7 @@ class CoreClocks:
                     continue
                 self._delays[thread] = known
             ran[thread] = ran_ns
-            in_system = thread == main and not computes and self._in_system()
+            in_system = thread == main and not computes and self._waits_in_system()
             found.append(Reading(thread, at_ns, ran_ns + known.delay_ns, in_system))
         if self._process_ns is not None:
             # Threads that were read before, too: others bring what they ran before.
@@ -173,7 +173,7 @@ class CoreClocks:
 
     def _read_delay(self, file: OwnFile, at_ns: int, ran_ns: int) -> _Delay | None:
         """Read for how long a thread was ready and had no core; None if unknown."""
-        fields = self._text(file).split()
+        fields = self._read_text(file).split()
         if len(fields) == _FIELDS and all(map(bytes.isdigit, fields)):
             return _Delay(at_ns, ran_ns, int(fields[1]))
         # The program may have closed it: the next reading finds it again.
@@ -181,23 +181,23 @@ class CoreClocks:
             file.number()
         return None
 
-    def _in_system(self) -> bool:
+    def _waits_in_system(self) -> bool:
         """Return whether the main thread waits in the system, but for another thread.
 
         Locks and all that threads wait with are futexes. Where it cannot be told the
         system says 0, as it does of a thread that runs.
         """
-        place = b"" if self._place is None else self._text(self._place)
+        place = b"" if self._place is None else self._read_text(self._place)
         return place not in {b"", b"0"} and b"futex" not in place
 
-    def _text(self, file: OwnFile) -> bytes:
+    def _read_text(self, file: OwnFile) -> bytes:
         if self._pread is None:
             return b""
         length = self._pread(file.unchecked, self._buffer, _READ_BYTES, 0)
         return self._buffer.raw[: max(length, 0)].strip()
 
 
-def _opened(path: str) -> OwnFile | None:
+def _open_own_file(path: str) -> OwnFile | None:
     try:
         return OwnFile(path, os.O_RDONLY)
     except OSError:
@@ -235,7 +235,7 @@ class _Thread:
         self.was_awake = False
         self.was_taken = False
 
-    def add(self, reading: Reading) -> None:
+    def add_reading(self, reading: Reading) -> None:
         length = reading.at_ns - self.last.at_ns
         wanted = reading.wanted_ns - self.last.wanted_ns
         # Where within the time between two readings is not known: what was awake at
@@ -250,16 +250,15 @@ class _Thread:
         if reading.in_system and 2 * wanted < length:
             # What was awake meanwhile was so before.
             since = self.last.at_ns + max(wanted, 0)
-            _joined(self.system, since, reading.at_ns)
+            _add_range(self.system, since, reading.at_ns)
             begin, end = self.last.at_ns, since
             self.was_awake = False
         self.last = reading
         if end > begin:
-            _joined(self.ranges, begin, end)
+            _add_range(self.ranges, begin, end)
 
 
-def _joined(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
-    """Add a range, one with those that it touches."""
+def _add_range(ranges: list[tuple[int, int]], begin: int, end: int) -> None:
     while ranges and ranges[-1][1] + _SLACK_NS >= begin:
         before = ranges.pop()
         begin, end = min(begin, before[0]), max(end, before[1])
@@ -272,15 +271,15 @@ class CoreTime:
     def __init__(self) -> None:
         self._threads: dict[int, _Thread] = {}
 
-    def add(self, reading: Reading) -> None:
+    def add_reading(self, reading: Reading) -> None:
         """Note one reading; those of a thread come in order."""
         known = self._threads.get(reading.thread)
         if known is None:
             self._threads[reading.thread] = _Thread(reading)
         else:
-            known.add(reading)
+            known.add_reading(reading)
 
-    def take(self) -> list[Seen]:
+    def take_times(self) -> list[Seen]:
         """Return what was found since the last time; what follows begins there."""
         found = [
             Seen(
@@ -321,15 +320,15 @@ class _Switching:
         self._read_ns = 0
         self._ran_ns: dict[int, int] = {}
 
-    def update(self) -> None:
+    def update_interval(self) -> None:
         """Set it, or put it back, as the threads are that run now."""
         if not self._main_runs_alone():
-            self.end()
+            self.restore_interval()
         elif self._usual_s is None and sys.getswitchinterval() > _PROMPT_S:
             self._usual_s = sys.getswitchinterval()
             sys.setswitchinterval(_PROMPT_S)
 
-    def end(self) -> None:
+    def restore_interval(self) -> None:
         """Put it back, unless the program has set it meanwhile."""
         usual_s, self._usual_s = self._usual_s, None
         # It is kept in whole microseconds.
@@ -360,8 +359,8 @@ class _Switching:
                 continue
             room_ns = self._read_ns - begin_ns
             if thread not in before:
-                room_ns = on_a_core_ns(os.getpid()) or 0
-            ran_ns = self._ran_ns[thread] = on_a_core_ns(thread) or 0
+                room_ns = core_time_ns(os.getpid()) or 0
+            ran_ns = self._ran_ns[thread] = core_time_ns(thread) or 0
             wait &= ran_ns - before.get(thread, 0) <= _WAITS * room_ns
         return wait
 
@@ -369,4 +368,4 @@ class _Switching:
 #: The interpreter has one interval, so there is one of these.
 switching: Final = _Switching()
 # A forked child has none of its parent's recordings.
-os.register_at_fork(after_in_child=switching.end)
+os.register_at_fork(after_in_child=switching.restore_interval)

@@ -52,18 +52,18 @@ class OpenRecordings:
         self._ends: list[tuple[int, Callable[[], object]]] = []
         self._at_exit = False
 
-    def add(self, end: Callable[[], object]) -> None:
+    def add_recording(self, end: Callable[[], object]) -> None:
         """Remember a recording that began."""
         if not self._at_exit:
-            atexit.register(self.end_all)
+            atexit.register(self.end_recordings)
             self._at_exit = True
         self._ends.append((os.getpid(), end))
 
-    def ended(self, end: Callable[[], object]) -> None:
+    def forget_recording(self, end: Callable[[], object]) -> None:
         """Forget a recording, which ended as it should."""
         self._ends = [entry for entry in self._ends if entry[1] != end]
 
-    def end_all(self) -> None:
+    def end_recordings(self) -> None:
         """End what is still under way, whatever that says; what it recorded is lost."""
         left, self._ends = self._ends, []
         for process, end in left:
@@ -111,14 +111,10 @@ class GivesWay(abc.ABC):
         self._kept: Collected | None = None
         self._undo: list[Callable[[], None]] = []
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
-        """Begin to record, unless the program's own profiler runs.
-
-        Raises:
-            Exception: The framework refuses.
-        """
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        """Begin to record, unless the program's own profiler runs."""
         with self._own_calls:
-            self.left_over.end_all()
+            self.left_over.end_recordings()
             runs = self.program_profiler()
             is_busy = threading.current_thread().name.startswith(OWN_THREADS)
             if runs is not None or is_busy:
@@ -142,15 +138,15 @@ class GivesWay(abc.ABC):
                 self._beginning = False
             self._began_s = time.monotonic()
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the recording; once more does nothing."""
         self._end_unless_kept(self.halt_recording)
 
-    def drop(self) -> None:
+    def drop_events(self) -> None:
         """End the recording, and read nothing of it."""
         self._end_unless_kept(self.drop_recording)
 
-    def exit(self) -> None:
+    def leave_at_exit(self) -> None:
         """Let go of the recording at the end of the process, as fast as that goes."""
         self._end_unless_kept(self.leave_recording)
 
@@ -160,12 +156,8 @@ class GivesWay(abc.ABC):
             if self._kept is None:
                 end()
 
-    def stop(self) -> Collected:
-        """End the recording; nothing was collected where none began.
-
-        Raises:
-            Exception: The framework lost what it had recorded.
-        """
+    def hand_over(self) -> Collected:
+        """End the recording; nothing was collected where none began."""
         with self._own_calls:
             self._unguard_entrances()
             kept, self._kept = self._kept, None
@@ -230,19 +222,19 @@ class GivesWay(abc.ABC):
 
         # Of a class it has the attributes too, for whoever looks at them.
         @functools.wraps(original)
-        def entered(*args: Any, **kwargs: Any) -> Any:
+        def enter_and_give_way(*args: Any, **kwargs: Any) -> Any:
             self._give_way(starts)
             with NO_FRAME:
                 return original(*args, **kwargs)
 
-        setattr(owner, name, entered)
+        setattr(owner, name, enter_and_give_way)
 
-        def undo() -> None:
+        def restore_entrance() -> None:
             # Somebody may have put something else there.
-            if getattr(owner, name) is entered:
+            if getattr(owner, name) is enter_and_give_way:
                 setattr(owner, name, original)
 
-        return undo
+        return restore_entrance
 
     def _unguard_entrances(self) -> None:
         undone, self._undo = self._undo, []
@@ -253,10 +245,10 @@ class GivesWay(abc.ABC):
 class FrameworkRecording(Protocol):
     """A recording of a framework whose profiler gives an XSpace."""
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         """End it and return a serialized XSpace."""
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         """Let go of it as the process ends; read nothing where the framework can."""
 
 
@@ -288,7 +280,7 @@ class GivesXSpace(GivesWay):
         self._warnings = []
         self._asked = TracerLevels.asked(options)
         self._recording = self.open_recording(self._asked, options)
-        self.left_over.add(self._recording.stop)
+        self.left_over.add_recording(self._recording.stop_session)
         annotate.add_forward(self.make_annotation)
 
     def halt_recording(self) -> None:
@@ -296,16 +288,16 @@ class GivesXSpace(GivesWay):
         self._was_given |= annotate.remove_forward(self.make_annotation)
         recording, self._recording = self._recording, None
         if recording is not None:
-            self._xspace = recording.stop()
-            self.left_over.ended(recording.stop)
+            self._xspace = recording.stop_session()
+            self.left_over.forget_recording(recording.stop_session)
 
     def leave_recording(self) -> None:
         """Let go of what was recorded: the process ends."""
         annotate.remove_forward(self.make_annotation)
         recording, self._recording = self._recording, None
         if recording is not None:
-            self.left_over.ended(recording.stop)
-            recording.leave()
+            self.left_over.forget_recording(recording.stop_session)
+            recording.leave_session()
 
     def end_recording(self) -> Collected:
         """Halt, and hand over with what is to be said of the levels in force."""

@@ -52,7 +52,7 @@ class HostCollector(Collector):
         self._told_lost = 0
         self._opened = 0
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Keep annotations from now on."""
         del options
         self._clock = clock
@@ -62,15 +62,15 @@ class HostCollector(Collector):
         forget_annotating()
         gc.callbacks.append(self._collections)
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take what was kept since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
-        self._names.refresh()
+        self._names.refresh_names()
         drained = recorder.drain()
         note_annotating(drained.thread)
         own, forwarded = _split_forwarded(drained)
-        ours = self._names.own()
+        ours = self._names.own_threads()
         for begin_ns, end_ns, thread, stats in self._collections.take():
             name = RECORDERS_COLLECTION if thread in ours else COLLECTION
             row = (name, begin_ns, end_ns, thread, stats)
@@ -97,21 +97,21 @@ class HostCollector(Collector):
             return Fragment(b"", 0)
         return Fragment(space.to_bytes(), events, min(begins, default=None))
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """Keep no more."""
         recorder.end_step()
         self._opened += recorder.disable()
-        self.forget()
+        self.forget_in_child()
 
-    def forget(self) -> None:
+    def forget_in_child(self) -> None:
         """Hear of no more collections; in a forked child, nothing else is ours."""
         if self._collections in gc.callbacks:
             gc.callbacks.remove(self._collections)
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last that was kept."""
-        self.halt()
-        last = self.flush()
+        self.halt_collecting()
+        last = self.take_fragment()
         self._clock = None
         if not self._opened:
             return Collected(last.xspace)
@@ -133,7 +133,6 @@ class _Columns(NamedTuple):
 
 
 def _split_forwarded(drained: recorder.Drained) -> tuple[_Columns, _Columns]:
-    """Return annotations of our own, and those that a framework was given too."""
     *columns, forwarded = drained
     if not any(forwarded):
         return _Columns(*columns), _Columns([], [], [], [], [])

@@ -41,7 +41,7 @@ class JaxCollector(GivesXSpace):
     framework = "JAX"
     left_over = OpenRecordings()
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return why JAX cannot be recorded; None where it can."""
         if "jax" not in sys.modules:
             return Unavailable(
@@ -98,12 +98,12 @@ class _Session:
     """A session of the runtime, which hands out bytes."""
 
     def __init__(self, session: Any, levels: TracerLevels) -> None:
-        self._session = session(_options_with(levels))
+        self._session = session(_profile_options(levels))
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         return bytes(self._session.stop())
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         # To free it takes as long as to read it, some 10 µs for each call.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
@@ -113,7 +113,7 @@ class _TraceFolder:
 
     def __init__(self, levels: TracerLevels) -> None:
         self._folder = Path(make_folder("jax"))
-        options = _options_with(levels)
+        options = _profile_options(levels)
         given = {} if options is None else {"profiler_options": options}
         try:
             _public_profiler().start_trace(str(self._folder), **given)
@@ -121,7 +121,7 @@ class _TraceFolder:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         try:
             _public_profiler().stop_trace()
             files = sorted(self._folder.rglob("*.xplane.pb"))
@@ -129,8 +129,8 @@ class _TraceFolder:
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def leave(self) -> None:
-        self.stop()
+    def leave_session(self) -> None:
+        self.stop_session()
 
 
 def _public_profiler() -> Any:
@@ -166,7 +166,7 @@ def _session_class() -> Any:
     return session if hasattr(session, "stop") else None
 
 
-def _options_with(levels: TracerLevels) -> Any:
+def _profile_options(levels: TracerLevels) -> Any:
     """Return options with these levels; None where this version has none to set.
 
     JAX traces every Python call by default, so each level is always set.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.collectors.contract import Collected
 from stepscope.capture.ground.describing import (
-    announced,
-    describe,
+    announced_parameters,
+    describe_model,
     described_space,
 )
 from stepscope.unavailable import Unavailable
@@ -43,7 +43,7 @@ class ModelCollector:
 
     name = "model"
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None where a framework with models is imported."""
         if {"keras", "torch", "jax"} & sys.modules.keys():
             return None
@@ -53,20 +53,20 @@ class ModelCollector:
             remedy="Import keras, torch or jax before the recording starts.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Nothing happens while the program runs."""
 
-    def drop(self) -> None:
+    def drop_events(self) -> None:
         """Search for nothing."""
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Describe what was announced, else what is found."""
         try:
-            parameters = announced() or tuple(
+            parameters = announced_parameters() or tuple(
                 dict.fromkeys(
                     parameter
                     for model in _trained_models()
-                    for parameter in describe(model)
+                    for parameter in describe_model(model)
                 )
             )
         except _TooManyObjects as error:
@@ -77,7 +77,6 @@ class ModelCollector:
 
 
 def _trained_models() -> list[Any]:
-    """Return the models that are trained in this process."""
     torch: Any = sys.modules.get("torch")
     keras = _keras_model()
     module = getattr(getattr(torch, "nn", None), "Module", None)
@@ -104,7 +103,7 @@ def _trained_models() -> list[Any]:
         for parameter in group["params"]
     }
     whole = _whole_models(it for it in models if hasattr(it, "parameters"))
-    trained = [it for it in whole if any(id(p) in updated for p in _weights_of(it))]
+    trained = [it for it in whole if any(id(p) in updated for p in _model_weights(it))]
     return trained or (whole if len(whole) == 1 else [])
 
 
@@ -138,7 +137,7 @@ def _find_objects(kinds: tuple[type, ...]) -> list[Any]:
 
 def _whole_models(models: Iterable[Any]) -> list[Any]:
     """Return the models without their parts: those that hold variables of their own."""
-    sized = [(it, {id(weight) for weight in _weights_of(it)}) for it in models]
+    sized = [(it, {id(weight) for weight in _model_weights(it)}) for it in models]
     kept: list[Any] = []
     seen: set[int] = set()
     for model, weights in sorted(sized, key=lambda it: -len(it[1])):
@@ -148,7 +147,7 @@ def _whole_models(models: Iterable[Any]) -> list[Any]:
     return kept
 
 
-def _weights_of(model: Any) -> Iterable[Any]:
+def _model_weights(model: Any) -> Iterable[Any]:
     keras = _keras_model()
     if keras is not None and isinstance(model, keras):
         weights: Iterable[Any] = model.weights

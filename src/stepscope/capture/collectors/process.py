@@ -60,7 +60,7 @@ class ProcessCollector:
         self._readings: deque[tuple[int, Readings]] = deque(maxlen=_RING_READINGS)
         self._failure: str | None = None
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None on Linux, whose /proc has the counters."""
         if (self._proc / "self" / "stat").exists():
             return None
@@ -70,7 +70,7 @@ class ProcessCollector:
             remedy="Record on Linux.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to read, unless the options say never."""
         self._clock = clock
         if not options.counters_hz:
@@ -81,7 +81,7 @@ class ProcessCollector:
         )
         self._thread.start()
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the readings since the last time."""
         clock = self._clock
         readings = [self._readings.popleft() for _ in range(len(self._readings))]
@@ -105,16 +105,16 @@ class ProcessCollector:
         )
         return Fragment(space.to_bytes(), len(samples), readings[0][0])
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last readings."""
-        self.halt()
-        last = self.flush()
+        self.halt_collecting()
+        last = self.take_fragment()
         failed = (self._failure,) if self._failure else ()
         return Collected(last.xspace, failed)
 
@@ -138,7 +138,7 @@ class ProcessCollector:
             self._failure = f"counters ended early: {type(error).__name__}: {error}"
         finally:
             for source in sources:
-                source.close()
+                source.close_file()
 
 
 def _growth_rates(
@@ -168,7 +168,7 @@ class _Source:
             os.pread(self._file.number(), _READ_BYTES, 0).decode("ascii", "replace")
         )
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         self._file.close()
 
 
@@ -205,7 +205,7 @@ class _Workers:
             {"worker processes CPU (percent)": _cpu_percent(self._grown)},
         )
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         """Nothing stays open."""
 
 
@@ -232,7 +232,7 @@ def _open_sources(proc: Path) -> list[_Source | _Workers]:
         try:
             source()
         except (OSError, ValueError, IndexError):
-            source.close()
+            source.close_file()
         else:
             sources.append(source)
     sources.append(_Workers(proc))

@@ -61,37 +61,37 @@ class PythonCallsCollector(Collector):
         self._warnings: list[str] = []
         self._cost: CallsCost | None = None
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Set the hooks, if the options ask for calls and nobody else has them."""
         if not options.python_tracer_level:
             return
         self._clock = clock
         hooks = _Monitoring() if sys.version_info >= (3, 12) else _Profile()
-        taken = hooks.taken_by()
+        taken = hooks.current_holder()
         if taken is not None:
             self._warnings.append(
                 f"Python calls were not recorded: {taken} has Python's profiling hook"
             )
             return
-        self._warnings += hooks.limits()
+        self._warnings += hooks.unreached_warnings()
         self._hooks = hooks
         thrown_away: deque[_Note] = deque(maxlen=1)
-        note_s = hooks.seconds_a_note(self._noting(thrown_away, entered=True))
+        note_s = hooks.seconds_a_note(self._note_taker(thrown_away, entered=True))
         self._cost = CallsCost(note_s, now_s=time.monotonic())
-        hooks.set(
-            self._noting(self._notes, entered=True),
-            self._noting(self._notes, entered=False),
+        hooks.set_hooks(
+            self._note_taker(self._notes, entered=True),
+            self._note_taker(self._notes, entered=False),
         )
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the calls that ended since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
-        self._names.refresh()
+        self._names.refresh_names()
         rows = self._take_rows()
         lost, self._told_lost = self._lost - self._told_lost, self._lost
         if self._cost is not None:
-            self._cost.add(2 * lost, storing_s=0.0)
+            self._cost.add_notes(2 * lost, storing_s=0.0)
         if not rows.names and not lost:
             return Fragment(b"", 0)
         space = XSpaceBuilder(platform.node(), start_ns=None)
@@ -111,11 +111,11 @@ class PythonCallsCollector(Collector):
             return None
         # Notes that are not stored yet; of lost calls both count.
         waiting = len(self._notes) + 2 * (self._lost - self._told_lost)
-        return self._cost.slowdown(time.monotonic(), waiting=waiting)
+        return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:
         """Take what was noted, and count what that costs."""
-        ours = self._names.own()
+        ours = self._names.own_threads()
         calls: list[_Row] = []
         left = len(self._notes)
         while left:
@@ -123,21 +123,21 @@ class PythonCallsCollector(Collector):
             slice_of = min(left, _AT_ONCE)
             left -= slice_of
             notes = [self._notes.popleft() for _ in range(slice_of)]
-            calls += self._calls.ended(it for it in notes if it[1] not in ours)
+            calls += self._calls.match_exits(it for it in notes if it[1] not in ours)
             if self._cost is not None:
-                self._cost.add(slice_of, storing_s=time.thread_time() - before_s)
+                self._cost.add_notes(slice_of, storing_s=time.thread_time() - before_s)
         return Rows(*zip(*calls, strict=True)) if calls else Rows((), (), (), (), ())
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """Take the hooks away."""
         if self._hooks is not None:
-            self._warnings += self._hooks.remove()
+            self._warnings += self._hooks.remove_hooks()
             self._hooks = None
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last calls; those that have not ended are counted."""
-        self.halt()
-        last = self.flush()
+        self.halt_collecting()
+        last = self.take_fragment()
         opened = self._calls.open_calls()
         if opened and self._clock is not None:
             self._warnings.append(
@@ -147,18 +147,18 @@ class PythonCallsCollector(Collector):
         self._clock = None
         return Collected(last.xspace, tuple(self._warnings))
 
-    def _noting(self, notes: deque[_Note], *, entered: bool) -> _NoteTaker:
+    def _note_taker(self, notes: deque[_Note], *, entered: bool) -> _NoteTaker:
         """Return what the hooks call: as few steps as possible in every Python call."""
         now, thread_id = recorder.now, recorder.thread_id
         append = notes.append
 
-        def note(code: CodeType, *_: object) -> None:
+        def take_note(code: CodeType, *_: object) -> None:
             if len(notes) >= _RING_NOTES:
                 self._lost += entered
             else:
                 append((now(), thread_id(), code, entered))
 
-        return note
+        return take_note
 
 
 class _Calls:
@@ -168,7 +168,7 @@ class _Calls:
         self._open: dict[int, list[tuple[CodeType, int]]] = {}
         self._names = FunctionNames()
 
-    def ended(self, notes: Iterable[_Note]) -> list[_Row]:
+    def match_exits(self, notes: Iterable[_Note]) -> list[_Row]:
         """Return the calls that ended among these notes; the others stay open."""
         rows: list[_Row] = []
         for at, thread, code, entered in notes:
@@ -180,31 +180,30 @@ class _Calls:
             while stack:
                 began_code, began = stack.pop()
                 if began_code is code:
-                    name = self._names.of(code)
+                    name = self._names.function_name(code)
                     if name:
                         rows.append((name, began, at, thread, _NO_STATS))
                     break
         return rows
 
     def open_calls(self) -> int:
-        """Return how many calls of the program have begun and not ended."""
         return sum(
-            bool(self._names.of(code))
+            bool(self._names.function_name(code))
             for stack in self._open.values()
             for code, _ in stack
         )
 
 
-def _empty() -> None:
+def _do_nothing() -> None:
     """Do nothing: what a call of it takes is the call."""
 
 
 class _Hooks(Protocol):
-    def taken_by(self) -> str | None: ...
-    def limits(self) -> tuple[str, ...]: ...
+    def current_holder(self) -> str | None: ...
+    def unreached_warnings(self) -> tuple[str, ...]: ...
     def seconds_a_note(self, note: _NoteTaker) -> float: ...
-    def set(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
-    def remove(self) -> tuple[str, ...]: ...
+    def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
+    def remove_hooks(self) -> tuple[str, ...]: ...
 
 
 class _Monitoring:
@@ -215,37 +214,34 @@ class _Monitoring:
         self._monitoring: Any = getattr(sys, "monitoring")  # noqa: B009
         self._tool: int = self._monitoring.PROFILER_ID
 
-    def taken_by(self) -> str | None:
+    def current_holder(self) -> str | None:
         """Who holds the profiler's place, None where it is free."""
         holder = self._monitoring.get_tool(self._tool)
         return None if holder is None else repr(holder)
 
-    def limits(self) -> tuple[str, ...]:
-        """Nothing is out of reach."""
+    def unreached_warnings(self) -> tuple[str, ...]:
         return ()
 
     def seconds_a_note(self, note: _NoteTaker) -> float:
-        """Measure what a note costs here, in a function of its own."""
         events = self._monitoring.events
         wanted = events.PY_START | events.PY_RETURN
 
-        def noted(calls: Callable[[], object]) -> None:
-            self._monitoring.set_local_events(self._tool, _empty.__code__, wanted)
+        def run_noted(calls: Callable[[], object]) -> None:
+            self._monitoring.set_local_events(self._tool, _do_nothing.__code__, wanted)
             calls()
-            self._monitoring.set_local_events(self._tool, _empty.__code__, 0)
+            self._monitoring.set_local_events(self._tool, _do_nothing.__code__, 0)
 
         self._monitoring.use_tool_id(self._tool, "stepscope")
         try:
             for event in (events.PY_START, events.PY_RETURN):
                 self._monitoring.register_callback(self._tool, event, note)
-            return seconds_a_note(_empty, noted)
+            return seconds_a_note(_do_nothing, run_noted)
         finally:
             for event in (events.PY_START, events.PY_RETURN):
                 self._monitoring.register_callback(self._tool, event, None)
             self._monitoring.free_tool_id(self._tool)
 
-    def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
-        """Call `entered` and `left` for every Python function of every thread."""
+    def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         events = self._monitoring.events
         self._monitoring.use_tool_id(self._tool, "stepscope")
 
@@ -259,8 +255,7 @@ class _Monitoring:
             wanted |= event
         self._monitoring.set_events(self._tool, wanted)
 
-    def remove(self) -> tuple[str, ...]:
-        """Give the place back."""
+    def remove_hooks(self) -> tuple[str, ...]:
         self._monitoring.set_events(self._tool, 0)
         self._monitoring.free_tool_id(self._tool)
         return ()
@@ -276,7 +271,7 @@ class _Noting:
 _noting: Final = _Noting()
 
 
-def _hook(frame: FrameType, event: str, _: object) -> None:
+def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     """Tell of a call. This function is never freed.
 
     The interpreter (3.11) holds no reference of its own to the hook that it is about to
@@ -308,12 +303,12 @@ class _Profile:
         #: Why the main thread's calls are not noted; None where they are.
         self._main_missing: str | None = None
 
-    def taken_by(self) -> str | None:
+    def current_holder(self) -> str | None:
         """Who has set a profile function, None where nobody has."""
         holder = sys.getprofile()
         return None if holder is None else repr(holder)
 
-    def limits(self) -> tuple[str, ...]:
+    def unreached_warnings(self) -> tuple[str, ...]:
         """Threads that run already cannot be reached."""
         reached = {threading.main_thread(), threading.current_thread()}
         others = sum(
@@ -331,35 +326,35 @@ class _Profile:
     def seconds_a_note(self, note: _NoteTaker) -> float:
         """Measure what a note costs here, on this thread, which has no hook yet."""
 
-        def hook(frame: FrameType, event: str, _: object) -> None:
+        def note_call(frame: FrameType, event: str, _: object) -> None:
             if event in {"call", "return"}:
                 note(frame.f_code)
 
-        def noted(calls: Callable[[], object]) -> None:
-            sys.setprofile(hook)
+        def run_noted(calls: Callable[[], object]) -> None:
+            sys.setprofile(note_call)
             calls()
             sys.setprofile(None)
 
-        return seconds_a_note(_empty, noted)
+        return seconds_a_note(_do_nothing, run_noted)
 
-    def set(self, entered: _NoteTaker, left: _NoteTaker) -> None:
+    def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         """Call `entered` and `left` for Python functions of the threads in reach."""
         self._is_set = True
         _noting.entered, _noting.left = entered, left
-        threading.setprofile(_hook)
+        threading.setprofile(_profile_hook)
         if not threading.current_thread().name.startswith(OWN_THREADS):
-            sys.setprofile(_hook)
+            sys.setprofile(_profile_hook)
         if threading.current_thread() is not threading.main_thread():
             self._main_missing = "it did not come back to Python meanwhile"
             in_main_thread(self._set_in_main)
 
-    def remove(self) -> tuple[str, ...]:
+    def remove_hooks(self) -> tuple[str, ...]:
         """Take the hooks away; other threads do so at their next call."""
         self._is_set = False
         _noting.entered = _noting.left = None
-        if sys.getprofile() is _hook:
+        if sys.getprofile() is _profile_hook:
             sys.setprofile(None)
-        if threading.getprofile() is _hook:
+        if threading.getprofile() is _profile_hook:
             threading.setprofile(None)
         if self._main_missing is None:
             return ()
@@ -372,4 +367,4 @@ class _Profile:
             self._main_missing = f"{holder!r} has Python's profiling hook"
         elif self._is_set:
             self._main_missing = None
-            sys.setprofile(_hook)
+            sys.setprofile(_profile_hook)

@@ -27,9 +27,9 @@ from stepscope.capture.collectors.sampled_frames import (
     EndedFrames,
     FrameStore,
     Look,
-    turns,
+    sample_times,
 )
-from stepscope.capture.ground.annotate import annotating
+from stepscope.capture.ground.annotate import annotating_threads
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
 from stepscope.capture.ground.functions import (
     FunctionNames,
@@ -130,11 +130,11 @@ class PythonSamplesCollector:
         self._functions = FunctionNames()
         self._lines = LinesOfCode()
         self._store: FrameStore[CodeLine] = FrameStore(
-            lambda code: (self._functions.of(code), code.co_filename)
+            lambda code: (self._functions.function_name(code), code.co_filename)
         )
         self._failure = ""
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return None, save where a look could end the program.
 
         Compiled, nothing else runs while frames of other threads are held. Uncompiled,
@@ -149,7 +149,7 @@ class PythonSamplesCollector:
             remedy="Install a C compiler, and install stepscope again.",
         )
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to look, unless every call is recorded or the options say never."""
         if options.python_tracer_level or not options.python_sampling_hz:
             return
@@ -161,7 +161,7 @@ class PythonSamplesCollector:
         )
         self._thread.start()
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the frames that ended since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
@@ -171,31 +171,31 @@ class PythonSamplesCollector:
             self._store.add_sample(self._program_sample(self._looks.popleft()))
         for _ in range(len(self._readings)):
             for reading in self._readings.popleft():
-                self._core_time.add(reading)
+                self._core_time.add_reading(reading)
         ended = self._store.take_ended(at_once=self._stop.is_set())
         if ended is None:
             return Fragment(b"", 0)
-        return self._write_ended(ended, self._clock, self._core_time.take())
+        return self._write_ended(ended, self._clock, self._core_time.take_times())
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the thread."""
         self._halted_ns = self._halted_ns or recorder.now()
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
-            self._clocks.close()
-        switching.end()
+            self._clocks.close_files()
+        switching.restore_interval()
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last frames: those that ran when looking ended."""
-        self.halt()
+        self.halt_collecting()
         clock = self._clock
         if clock is None:
             return Collected(b"")
-        spooled = self.flush()
+        spooled = self.take_fragment()
         half_ns = int(_NS_PER_S / self._hz / 2)
         until_ns = min(self._looked_ns + half_ns, self._halted_ns)
-        last = self._write_ended(self._store.end_all(until_ns), clock)
+        last = self._write_ended(self._store.end_frames(until_ns), clock)
         self._clock = None
         failed = (self._failure,) if self._failure else ()
         return Collected(spooled.xspace + last.xspace, failed)
@@ -211,17 +211,17 @@ class PythonSamplesCollector:
         stack = []
         for code, offset in zip(codes, offsets, strict=True):
             # Our own functions are left out, and all that a recording calls for itself.
-            if self._functions.of(code):
-                stack.append(self._lines.of(code, offset))
+            if self._functions.function_name(code):
+                stack.append(self._lines.code_line(code, offset))
             elif code.co_filename.startswith(_RECORDING):
                 break
         return Look(thread, due_ns, at_ns, stack)
 
     def _choose_threads(self) -> None:
         """Look at the main thread, those that annotated until now, and some others."""
-        switching.update()
-        self._names.refresh()
-        wanted = annotating()
+        switching.update_interval()
+        self._names.refresh_names()
+        wanted = annotating_threads()
         main = threading.main_thread()
         threads = threading.enumerate()
         self._known = {thread.ident for thread in threads if thread.ident is not None}
@@ -242,11 +242,11 @@ class PythonSamplesCollector:
         others = others[:_MOST_BESIDE]
         self._beside = (self._beside | {no for _, no in others}) - set(driving.values())
         self._threads = [*driving.items(), *others]
-        self._clocks.watch(number for _, number in self._threads)
+        self._clocks.watch_threads(number for _, number in self._threads)
 
     def _sample_until_stopped(self) -> None:
         try:
-            for due_ns in turns(self._hz, self._stop):
+            for due_ns in sample_times(self._hz, self._stop):
                 threads = self._threads
                 stacks = recorder.stacks_of([ident for ident, _ in threads])
                 beside = recorder.stacks_beside(self._known)
@@ -295,17 +295,19 @@ class PythonSamplesCollector:
         if not any(ended) and not seen:
             return Fragment(b"", 0)
 
-        def line_of(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - a callback
+        def samples_line(thread: int, is_line: bool) -> SamplesLine | None:  # noqa: FBT001 - a callback
             beside = thread in self._beside
             if is_line and beside:
                 return None
             kind: SamplesKind = "functions_beside" if beside else "functions"
             kind = "source_lines" if is_line else kind
-            return SamplesLine(thread, self._names.of(thread), self._hz, kind)
+            return SamplesLine(thread, self._names.thread_name(thread), self._hz, kind)
 
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        begins = self._store.write_frames(plane, ended, line_of=line_of, clock=clock)
+        begins = self._store.write_frames(
+            plane, ended, line_of=samples_line, clock=clock
+        )
         for times in seen:
             self._write_core_time(plane, times, clock)
         begins += [times.begin_ns for times in seen]
@@ -316,7 +318,7 @@ class PythonSamplesCollector:
     ) -> None:
         """Write when a thread wanted a core, within the time of all its readings."""
         known = seen.thread != OTHER_THREADS
-        name = self._names.of(seen.thread) if known else "other threads"
+        name = self._names.thread_name(seen.thread) if known else "other threads"
         line = SamplesLine(seen.thread, name, self._hz, "core_time")
         found = sorted(
             [
@@ -326,7 +328,7 @@ class PythonSamplesCollector:
             ]
         )
         types = [
-            plane.event_type(name, type_id=self._store.types.number(name))
+            plane.event_type(name, type_id=self._store.types.type_number(name))
             for _, _, name in found
         ]
         ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)

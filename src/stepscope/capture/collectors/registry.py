@@ -43,14 +43,14 @@ def make_collector(name: str) -> Collector:
 class BrokenCollector(Collector):
     """Takes the place of a collector that raised where it should have answered.
 
-    Its `start` raises that error, so that the recording reports it as any failure.
+    Its start raises that error, so that the recording reports it as any failure.
     """
 
     def __init__(self, name: str, error: Exception) -> None:
         self.name = name
         self._error = error
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Fail as its collector did.
 
         Raises:
@@ -59,6 +59,6 @@ class BrokenCollector(Collector):
         del options, clock
         raise self._error
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Nothing was recorded."""
         return Collected(b"")

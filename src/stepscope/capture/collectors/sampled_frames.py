@@ -82,7 +82,7 @@ class SampledFrames(Generic[Code]):
     def __init__(self) -> None:
         self._stacks: dict[int, _Stack[Code]] = {}
 
-    def add(self, look: Look[Code]) -> list[Frame[Code]]:
+    def add_sample(self, look: Look[Code]) -> list[Frame[Code]]:
         """Return the frames that ended between the last look at the thread and this.
 
         They ended halfway between the last look and the time at which this one was
@@ -111,7 +111,7 @@ class SampledFrames(Generic[Code]):
         known.at_ns = look.at_ns
         return ended
 
-    def end(self, until_ns: int = 0) -> list[Frame[Code]]:
+    def end_frames(self, until_ns: int = 0) -> list[Frame[Code]]:
         """Return the frames that the last looks found.
 
         They ended there, or where they would have if the next look had found something
@@ -140,14 +140,10 @@ _SHIFT: Final = 0.618_033_988_749_895
 _SHIFTED: Final = 0.5
 
 
-def turns(hz: float, stop: threading.Event) -> Iterator[int]:
+def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
     """Yield when each look is due, in ns of `recorder.now`, and wait until then.
 
     Turns that passed meanwhile are not made up for.
-
-    Args:
-        hz: Looks in a second.
-        stop: Ends it.
     """
     period_ns = int(_NS_PER_S / hz)
     began_ns, turn, shift = recorder.now(), 0, 0.0
@@ -173,12 +169,12 @@ class FunctionTypes:
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
 
-    def declare(self, plane: PlaneBuilder, name: str, path: str) -> int:
+    def declare_function(self, plane: PlaneBuilder, name: str, path: str) -> int:
         """Declare a function on a plane and return its number."""
-        known = self.number(name, path)
+        known = self.type_number(name, path)
         return plane.event_type(name, type_id=known, stats={FILE_PATH: path})
 
-    def number(self, name: str, path: str = "") -> int:
+    def type_number(self, name: str, path: str = "") -> int:
         """Return the number of a name, the same in the whole recording."""
         return self._numbers.setdefault((name, path), len(self._numbers) + 1)
 
@@ -210,11 +206,11 @@ class FrameStore(Generic[Line]):
         """Take in what a sample found; samples of a thread come in order."""
         functions: list[Any] = [line.code for line in sample.stack]
         self._ended.functions.extend(
-            self._functions.add(
+            self._functions.add_sample(
                 Look(sample.thread, sample.due_ns, sample.at_ns, functions)
             )
         )
-        self._ended.lines.extend(self._lines.add(sample))
+        self._ended.lines.extend(self._lines.add_sample(sample))
 
     def take_ended(self, *, at_once: bool) -> EndedFrames | None:
         """Return the frames that ended; None where it is too early to write them."""
@@ -224,9 +220,11 @@ class FrameStore(Generic[Line]):
         ended, self._ended, self._stored_ns = self._ended, EndedFrames([], []), now
         return ended
 
-    def end_all(self, until_ns: int = 0) -> EndedFrames:
+    def end_frames(self, until_ns: int = 0) -> EndedFrames:
         """Return the frames that the last samples found, as `SampledFrames.end`."""
-        return EndedFrames(self._functions.end(until_ns), self._lines.end(until_ns))
+        return EndedFrames(
+            self._functions.end_frames(until_ns), self._lines.end_frames(until_ns)
+        )
 
     def write_frames(
         self,
@@ -239,11 +237,8 @@ class FrameStore(Generic[Line]):
         """Write frames, and return when each began, in ns of the monotonic clock.
 
         Args:
-            plane: The plane to write to.
-            frames: The frames.
             line_of: Returns the line of a thread, for its functions or (true) for
                 their lines; None where these are not written.
-            clock: When the recording began.
         """
         of_threads: dict[tuple[bool, int], list[Frame[Any]]] = {}
         for is_line, ended in enumerate(frames):
@@ -254,7 +249,10 @@ class FrameStore(Generic[Line]):
             if line is None:
                 continue
             codes = [frame.code.code if is_line else frame.code for frame in rows]
-            types = [self.types.declare(plane, *self._describe(code)) for code in codes]
+            types = [
+                self.types.declare_function(plane, *self._describe(code))
+                for code in codes
+            ]
             stats = []
             if is_line:
                 numbers = np.array([frame.code.line or 0 for frame in rows], np.int64)

@@ -83,7 +83,6 @@ class ServiceRecording:
 
         Args:
             port: Where the server listens, on the loopback interface.
-            levels: Tracer levels to record with.
             host_name: What the recording calls this host.
 
         Raises:
@@ -112,7 +111,7 @@ class ServiceRecording:
                 f"the profiler service ended at once, with {len(answer)} bytes"
             )
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         """End the recording and return it, a serialized XSpace.
 
         Raises:
@@ -136,10 +135,10 @@ class ServiceRecording:
                 "the profiler service sent a malformed answer"
             ) from damage
         finally:
-            self.leave()
+            self.leave_session()
         raise ServiceFailed("the profiler service recorded nothing")
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         """Cancel the recording if it is pending, which frees the service."""
         self._call.cancel()
         self._channel.close()
@@ -176,7 +175,6 @@ def _profile_request(levels: TracerLevels, session: str, host_name: str) -> byte
 
 
 def _refusal_text(refusal: Any) -> str:
-    """Return one line of what a call said."""
     details = str(refusal.details()).splitlines() or [""]
     return f"the profiler service refused: {details[0] or refusal.code().name}"
 
@@ -202,7 +200,7 @@ class TensorFlowCollector(GivesXSpace):
     framework = "TensorFlow"
     left_over = OpenRecordings()
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return why TensorFlow cannot be recorded; None where it can."""
         if "tensorflow" not in sys.modules:
             return Unavailable(
@@ -243,7 +241,7 @@ class TensorFlowCollector(GivesXSpace):
         """Begin a session in the process, or a recording of TensorFlow's server."""
         # A session that was asked for levels of its own shows whether it heeds them.
         if asked == _USUAL or (
-            levels_in_force(_InProcess(_PROBED, max_bytes=0).stop()) == _PROBED
+            levels_in_force(_InProcess(_PROBED, max_bytes=0).stop_session()) == _PROBED
         ):
             self.traces_python = bool(asked.python)
             return _InProcess(asked, options.max_bytes)
@@ -295,16 +293,16 @@ class _InProcess:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
-    def stop(self) -> bytes:
+    def stop_session(self) -> bytes:
         try:
             self._session.export_to_tb()
             files = sorted(self._folder.rglob("*.xplane.pb"))
             return b"".join(path.read_bytes() for path in files)
         finally:
             # Dropping the session ends it whatever happened.
-            self.leave()
+            self.leave_session()
 
-    def leave(self) -> None:
+    def leave_session(self) -> None:
         del self._session
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -86,7 +86,7 @@ class Budget:
         self._last_refusal_s = now_s
         return True
 
-    def keep(self, profile: KeptProfile) -> tuple[KeptProfile, ...]:
+    def keep_profile(self, profile: KeptProfile) -> tuple[KeptProfile, ...]:
         """Take in a profile that was written; return those that were removed for it."""
         removed: list[KeptProfile] = []
         if profile.why == SLOW_STEP:
@@ -108,7 +108,6 @@ class Budget:
         return ()
 
     def _recent_slow_steps(self, now_s: float) -> list[KeptProfile]:
-        """Return the slow steps of the last hour, the least bad one first."""
         return _least_bad_first(
             it
             for it in self._kept

@@ -38,18 +38,12 @@ def record_following(
 
     Called by a thread of ours. Nothing is recorded where no framework is imported, or
     where a recording is under way.
-
-    Args:
-        logdir: Of the run that is made.
-        options: What is recorded.
-        steps: How many.
-        stopped: Whether to end early.
     """
     if not steps or not sys.modules.keys() & set(_FRAMEWORKS):
         return None
     begun: list[Session] = []
 
-    def begin() -> None:
+    def begin_session() -> None:
         try:
             begun.append(Session.start(logdir, options))
         except StepscopeError as error:
@@ -57,7 +51,7 @@ def record_following(
 
     enough = threading.Event()
     heard = StepsBegun(steps, enough)
-    if not at_safe_point(begin, within_s=MAIN_THREAD_S) or not begun:
+    if not at_safe_point(begin_session, within_s=MAIN_THREAD_S) or not begun:
         return None
     add_listener(heard.begins)
     try:

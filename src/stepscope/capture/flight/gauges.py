@@ -47,7 +47,7 @@ class Gauges:
         self._slow = 0
         self._last_s: float | None = None
 
-    def hear(
+    def hear_steps(
         self,
         steps: Sequence[Step],
         medians_ns: Mapping[str, int],
@@ -60,11 +60,9 @@ class Gauges:
         """Take note of steps that ended.
 
         Args:
-            steps: All of them.
             medians_ns: Median of the last steps of each loop.
             parts_ns: Time of the last steps by innermost annotation; "" is none.
             input_ns: Their time in annotations that fetch input; None for no such one.
-            slow: How many of them were slow.
             wall_s: Now, in seconds since 1970.
         """
         if not steps:
@@ -88,7 +86,7 @@ class Gauges:
             self._slow += slow
             self._last_s = wall_s
 
-    def text(
+    def metrics_text(
         self,
         *,
         written: Iterable[str],
@@ -98,8 +96,6 @@ class Gauges:
         """Return all gauges.
 
         Args:
-            written: Why each profile was written.
-            listening: Whether steps are heard now.
             devices: What the driver says of each device; empty where there is none.
         """
         with self._lock:
@@ -218,7 +214,6 @@ class MetricsServer:
 
         Args:
             where: A port of this machine alone, 0 for a free one; or `host:port`.
-            text: Gives what is answered.
 
         Raises:
             BadUsage: It cannot listen there.
@@ -245,12 +240,12 @@ class MetricsServer:
         )
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop_serving(self) -> None:
         """Answer no more."""
         self._server.shutdown()
         self._server.server_close()
 
-    def forked(self) -> None:
+    def forget_in_child(self) -> None:
         """In a child: the port is its parent's."""
         self._server.socket.close()
 

@@ -45,13 +45,13 @@ class Bell:
             register(number, file=writing, all_threads=False, chain=chain)
             self._number = number
 
-    def ring(self) -> None:
+    def ring_bell(self) -> None:
         """Wake the thread."""
         self._rung = True
         with contextlib.suppress(OSError):
             os.write(self._writing.number(), b"\n")
 
-    def wait(self, seconds: float) -> bool:
+    def wait_for_ring(self, seconds: float) -> bool:
         """Wait, at most so long; whether it was the signal that ended it."""
         try:
             # Unlike `select.select`, it takes files of any number.
@@ -64,13 +64,13 @@ class Bell:
             pass
         except OSError:
             # The program has closed it, among all files: no signal is heard any more.
-            self.end()
+            self.stop_listening()
             time.sleep(seconds)
             return False
         rung, self._rung = self._rung, False
         return not rung
 
-    def end(self) -> None:
+    def stop_listening(self) -> None:
         """Listen no more."""
         if self._number is not None:
             faulthandler.unregister(self._number)
@@ -89,7 +89,7 @@ class LastWords:
         self._ours = self._call_hooks
         sys.excepthook = self._ours
 
-    def end(self) -> None:
+    def restore_hook(self) -> None:
         """Give the hook back, unless another came before it."""
         if sys.excepthook is self._ours:
             sys.excepthook = self._before

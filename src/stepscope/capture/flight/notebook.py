@@ -51,7 +51,7 @@ class Notebook:
         self._functions = FunctionNames()
         self._new: deque[Step] = deque(maxlen=_MOST_ROWS)
 
-    def hear(self, rows: Rows) -> None:
+    def hear_rows(self, rows: Rows) -> None:
         """Remember annotations that ended."""
         if not rows.names:
             return
@@ -59,7 +59,7 @@ class Notebook:
         self._rows += len(rows.names)
         while len(self._batches) > 1 and self._rows > _MOST_ROWS:
             self._rows -= len(self._batches.popleft().names)
-        self._new.extend(_steps(rows))
+        self._new.extend(_steps_in_rows(rows))
 
     def hear_frames(self, frames: Sequence[Frame[CodeType]]) -> None:
         """Remember runs of functions that ended."""
@@ -70,30 +70,30 @@ class Notebook:
         taken = [self._new.popleft() for _ in range(len(self._new))]
         return sorted(taken, key=lambda step: step.end_ns)
 
-    def parts(self, step: Step) -> dict[str, int]:
+    def step_parts(self, step: Step) -> dict[str, int]:
         """Return the time of a step by the innermost annotation, in ns.
 
         Garbage collections count as annotations; what is in none is under "".
         """
-        return own_times(self._annotations((step,)), step.begin_ns, step.end_ns)
+        return own_times(self._annotation_spans((step,)), step.begin_ns, step.end_ns)
 
     def parts_of_last(self, steps: Sequence[Step]) -> dict[str, int]:
         """Return such times of the last of some steps together."""
-        same = _last_of(steps)
-        return _times_in(same, self._annotations(same)) if same else {}
+        same = _last_loop_steps(steps)
+        return _summed_times(same, self._annotation_spans(same)) if same else {}
 
     def input_of_last(self, steps: Sequence[Step]) -> int | None:
         """Return the time of these steps in annotations that fetch input, in ns.
 
         What they hold counts too. None where the program has no such annotation.
         """
-        same = _last_of(steps)
+        same = _last_loop_steps(steps)
         if not same:
             return None
-        spans = [it for it in self._annotations(same) if _INPUT.search(it.name)]
+        spans = [it for it in self._annotation_spans(same) if _INPUT.search(it.name)]
         if not spans:
             return None
-        times = _times_in(same, spans)
+        times = _summed_times(same, spans)
         return sum(ns for name, ns in times.items() if name)
 
     def usual_parts(self, step: Step) -> dict[str, int]:
@@ -101,14 +101,18 @@ class Notebook:
         before = [
             it
             for rows in tuple(self._batches)
-            for it in _steps(rows)
+            for it in _steps_in_rows(rows)
             if it.name == step.name and it.end_ns <= step.begin_ns
         ][-_COMPARED:]
         if not before:
             return {}
-        spans = self._annotations(before)
+        spans = self._annotation_spans(before)
         found = [
-            own_times(_within(spans, it.begin_ns, it.end_ns), it.begin_ns, it.end_ns)
+            own_times(
+                _overlapping_spans(spans, it.begin_ns, it.end_ns),
+                it.begin_ns,
+                it.end_ns,
+            )
             for it in before
         ]
         names = {name for times in found for name in times}
@@ -118,10 +122,12 @@ class Notebook:
             for name in names
         }
 
-    def functions(self, thread: int, begin_ns: int, end_ns: int) -> dict[str, int]:
+    def function_times(self, thread: int, begin_ns: int, end_ns: int) -> dict[str, int]:
         """Return the time of a stretch by the innermost function that ran, in ns."""
         spans = [
-            Span(frame.begin_ns, frame.end_ns, self._functions.of(frame.code))
+            Span(
+                frame.begin_ns, frame.end_ns, self._functions.function_name(frame.code)
+            )
             for frame in tuple(self._frames)
             if frame.thread == thread
             and frame.end_ns > begin_ns
@@ -131,8 +137,7 @@ class Notebook:
         found.pop("", None)
         return found
 
-    def _annotations(self, steps: Iterable[Step]) -> list[Span]:
-        """Return what lies within some steps of one loop, on their threads."""
+    def _annotation_spans(self, steps: Iterable[Step]) -> list[Span]:
         steps = tuple(steps)
         first = min(step.begin_ns for step in steps)
         last = max(step.end_ns for step in steps)
@@ -161,13 +166,13 @@ def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, in
     open_spans: list[Span] = []
     at = begin_ns
 
-    def reach(until: int) -> None:
+    def close_ended_spans(until: int) -> None:
         while open_spans and open_spans[-1].end_ns <= until:
             inner = open_spans.pop()
-            give(inner.name, inner.end_ns)
-        give(open_spans[-1].name if open_spans else "", until)
+            give_time(inner.name, inner.end_ns)
+        give_time(open_spans[-1].name if open_spans else "", until)
 
-    def give(name: str, until: int) -> None:
+    def give_time(name: str, until: int) -> None:
         nonlocal at
         if until > at:
             found[name] = found.get(name, 0) + until - at
@@ -176,13 +181,13 @@ def own_times(spans: Iterable[Span], begin_ns: int, end_ns: int) -> dict[str, in
     for span in sorted(spans, key=lambda it: (it.begin_ns, -it.end_ns)):
         begin, end = max(span.begin_ns, begin_ns), min(span.end_ns, end_ns)
         if end > begin:
-            reach(begin)
+            close_ended_spans(begin)
             open_spans.append(Span(begin, end, span.name))
-    reach(end_ns)
+    close_ended_spans(end_ns)
     return found
 
 
-def _steps(rows: Rows) -> list[Step]:
+def _steps_in_rows(rows: Rows) -> list[Step]:
     return [
         Step(
             stats.get("step_num"),
@@ -196,7 +201,7 @@ def _steps(rows: Rows) -> list[Step]:
     ]
 
 
-def _last_of(steps: Sequence[Step]) -> list[Step]:
+def _last_loop_steps(steps: Sequence[Step]) -> list[Step]:
     """Return the last of the steps that are of one loop, with the last one."""
     last = steps[-1:]
     return [
@@ -204,17 +209,17 @@ def _last_of(steps: Sequence[Step]) -> list[Step]:
     ][-_SAMPLED:]
 
 
-def _times_in(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
+def _summed_times(steps: Sequence[Step], spans: Sequence[Span]) -> dict[str, int]:
     """Return the times of steps together by the innermost of some spans."""
     found: dict[str, int] = {}
     for step in steps:
-        within = _within(spans, step.begin_ns, step.end_ns)
+        within = _overlapping_spans(spans, step.begin_ns, step.end_ns)
         for name, ns in own_times(within, step.begin_ns, step.end_ns).items():
             found[name] = found.get(name, 0) + ns
     return found
 
 
-def _within(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
+def _overlapping_spans(spans: Sequence[Span], begin_ns: int, end_ns: int) -> list[Span]:
     return [it for it in spans if it.end_ns > begin_ns and it.begin_ns < end_ns]
 
 
@@ -231,7 +236,7 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
     usual = notebook.usual_parts(step)
     excess = {
         name: took_ns - usual.get(name, 0)
-        for name, took_ns in notebook.parts(step).items()
+        for name, took_ns in notebook.step_parts(step).items()
     }
     name, longer_ns = max(excess.items(), key=lambda it: it[1])
     line = (
@@ -240,7 +245,7 @@ def slow_step_sentence(slow: Slow, notebook: Notebook) -> str:
         f"{_duration_words(median_ns)}: {_duration_words(longer_ns)} longer than usual "
     )
     line += f"in {name}" if name else "outside of any annotation"
-    functions = notebook.functions(step.thread, step.begin_ns, step.end_ns)
+    functions = notebook.function_times(step.thread, step.begin_ns, step.end_ns)
     longest = max(functions, key=lambda it: functions[it], default="")
     if longest and functions[longest] >= _MOSTLY * longer_ns:
         line += f", mostly in {longest}"
@@ -256,7 +261,7 @@ def hang_sentence(
         f"{last.name} {last.number}"
     )
     for thread, what in ((last.thread, "its thread"), (main_thread, "the main thread")):
-        functions = notebook.functions(thread, since_ns, now_ns)
+        functions = notebook.function_times(thread, since_ns, now_ns)
         if functions:
             longest = max(functions, key=lambda it: functions[it])
             return f"{line}. Since then {what} was mostly in {longest}"

@@ -62,7 +62,7 @@ class Nvml:
             if not self._library.nvmlDeviceGetHandleByIndex_v2(number, found):
                 self._handles.append(handle)
 
-    def devices(self) -> list[DeviceUse]:
+    def device_uses(self) -> list[DeviceUse]:
         """Return what the driver says now, without devices that do not answer."""
         found = []
         for handle in self._handles:

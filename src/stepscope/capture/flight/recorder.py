@@ -92,7 +92,7 @@ class _One:
         self.recorder: FlightRecorder | None = None
         self._hears_forks = False
 
-    def begins(self, made: FlightRecorder) -> None:
+    def set_recorder(self, made: FlightRecorder) -> None:
         """Have a recorder called in every forked child for as long as it is the one.
 
         Python never forgets whom it calls there: that is not the recorder itself.
@@ -106,7 +106,7 @@ class _One:
         made, self.recorder = self.recorder, None
         self.lock = threading.Lock()
         if made is not None:
-            made.forked()
+            made.forget_in_child()
 
 
 _one: Final = _One()
@@ -234,11 +234,11 @@ class FlightRecorder:
         self._writing = threading.RLock()
         stand_by(self)
         if current() is None:
-            self._ring.resume()
+            self._ring.resume_recording()
         self._bell = Bell(on_signal)
         self._last_words = LastWords(self._write_exception)
         atexit.register(self.stop)
-        _one.begins(self)
+        _one.set_recorder(self)
         self._thread = threading.Thread(
             target=self._turn_until_stopped, name="stepscope-flight", daemon=True
         )
@@ -259,10 +259,10 @@ class FlightRecorder:
 
     def gauges(self) -> str:
         """Return what `/metrics` answers, as OpenMetrics text."""
-        return self._gauges.text(
+        return self._gauges.metrics_text(
             written=[it.why for it in self.written],
             listening=self._ring.records and not self._stopped,
-            devices=() if self._nvml is None else self._nvml.devices(),
+            devices=() if self._nvml is None else self._nvml.device_uses(),
         )
 
     def steps_heard(self) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ class FlightRecorder:
         return tuple(
             f"loop {name}: {count} steps, median {medians[name] / _NS_PER_MS:.3g} ms, "
             f"{_NS_PER_S / medians[name]:.3g} a second"
-            for name, count in self._watch.seen().items()
+            for name, count in self._watch.step_counts().items()
             if medians.get(name)
         )
 
@@ -281,29 +281,29 @@ class FlightRecorder:
             if self._stopped or os.getpid() != self._process:
                 return
             self._stopped = True
-            self._last_words.end()
+            self._last_words.restore_hook()
             atexit.unregister(self.stop)
-            self._bell.ring()
+            self._bell.ring_bell()
             if self._thread is not threading.current_thread():
                 self._thread.join(_ENDS_WITHIN_S)
             if not self._thread.is_alive():
-                self._bell.end()
+                self._bell.stop_listening()
             stand_by(None)
-            self._ring.end(keep=False)
+            self._ring.end_recording(keep=False)
             if self._metrics is not None:
-                self._metrics.stop()
+                self._metrics.stop_serving()
             with _one.lock:
                 _one.recorder = None
 
-    def pause(self) -> None:
+    def pause_for_recording(self) -> None:
         """Give way to a recording that begins; called by it."""
-        self._ring.pause()
+        self._ring.pause_recording()
 
-    def resume(self) -> None:
+    def resume_after_recording(self) -> None:
         """Keep steps again; called by the recording that has ended."""
         if not self._stopped:
             self._watch.goes_on(recorder.now())
-            self._ring.resume()
+            self._ring.resume_recording()
 
     def _new_ring(self) -> Ring:
         return Ring(
@@ -313,7 +313,7 @@ class FlightRecorder:
     def _turn_until_stopped(self) -> None:
         while not self._stopped:
             try:
-                self._judge_last_steps(signalled=self._bell.wait(_FLUSH_S))
+                self._judge_last_steps(signalled=self._bell.wait_for_ring(_FLUSH_S))
             except Exception as error:  # noqa: BLE001 - the edge to the program
                 if not self._failed:
                     self._failed = True
@@ -326,7 +326,6 @@ class FlightRecorder:
                 time.sleep(_FLUSH_S)
 
     def _judge_last_steps(self, *, signalled: bool) -> None:
-        """Look at what was recorded since the last turn."""
         if self._stopped:
             return
         if signalled:
@@ -335,18 +334,18 @@ class FlightRecorder:
             return
         self._flushes += 1
         if self._flushes % _PIECE:
-            self._ring.flush()
+            self._ring.store_new_events()
         else:
-            self._ring.look()
+            self._ring.store_running_functions()
         for slow in self._new_slow_steps():
-            self._ring.look()
+            self._ring.store_running_functions()
             text = slow_step_sentence(slow, self._notebook)
             lost_ns = slow.step.dur_ns - slow.median_ns
             self._write_with_following(SLOW_STEP, text, lost_ns=lost_ns)
         now_ns = recorder.now()
         last = self._watch.last
-        if self._watch.hangs(now_ns) and last is not None:
-            self._ring.look()
+        if self._watch.detects_hang(now_ns) and last is not None:
+            self._ring.store_running_functions()
             text = hang_sentence(
                 last,
                 self._notebook,
@@ -357,16 +356,16 @@ class FlightRecorder:
             self._write_profile("hang", text)
         if now_ns - self._ring.begun_ns > _LONGEST_NS:
             before, self._ring = self._ring, self._new_ring()
-            before.end(keep=False)
+            before.end_recording(keep=False)
             if current() is None:
-                self._ring.resume()
+                self._ring.resume_recording()
 
     def _new_slow_steps(self) -> list[Slow]:
         steps = self._notebook.new_steps()
-        judged = [self._watch.ended(step) for step in steps]
+        judged = [self._watch.judge_step(step) for step in steps]
         slow = [it for it in judged if it is not None]
         if self._metrics is not None:
-            self._gauges.hear(
+            self._gauges.hear_steps(
                 steps,
                 self._watch.medians_ns(),
                 self._notebook.parts_of_last(steps),
@@ -381,9 +380,9 @@ class FlightRecorder:
             try:
                 # The step that `mark_step` began ends here.
                 recorder.end_step()
-                self._ring.flush()
+                self._ring.store_new_events()
                 for step in self._notebook.new_steps():
-                    self._watch.ended(step)
+                    self._watch.judge_step(step)
                 text = exception_sentence(error, self._watch.last)
                 self._write_profile(EXCEPTION, text)
             except Exception as failure:  # noqa: BLE001 - the program's own error comes first
@@ -414,8 +413,6 @@ class FlightRecorder:
         """Write a profile, or say once an hour why it is not written.
 
         Args:
-            why: One of those that `Written` names.
-            text: What happened.
             lost_ns: What a slow step took longer than the median.
         """
         with self._writing:
@@ -428,13 +425,13 @@ class FlightRecorder:
                     )
                 return Written(why, text, None)
             if why != EXCEPTION or self._ring.records:
-                self._ring.look()
-            saved = self._ring.save(f"{why}: {text}")
+                self._ring.store_running_functions()
+            saved = self._ring.write_run(f"{why}: {text}")
             written = Written(why, text, saved.path)
             self.written = (*self.written, written)
             if saved.path is not None:
                 kept = KeptProfile(why, now_s, lost_ns, (saved.path,))
-                self._forget_removed(self._budget.keep(kept))
+                self._forget_removed(self._budget.keep_profile(kept))
         where = saved.why_not or f"written to {saved.path}"
         _log.warning("stepscope: %s: %s; %s", why, text, where)
         return written
@@ -447,15 +444,15 @@ class FlightRecorder:
             for it in self.written
         )
 
-    def forked(self) -> None:
+    def forget_in_child(self) -> None:
         """In a child: it has no flight recorder, and may make one."""
         if self._stopped:
             return
         self._stopped = True
         stand_by(None)
-        self._ring.forked()
-        self._last_words.end()
-        self._bell.end()
+        self._ring.forget_in_child()
+        self._last_words.restore_hook()
+        self._bell.stop_listening()
         if self._metrics is not None:
-            self._metrics.forked()
+            self._metrics.forget_in_child()
         atexit.unregister(self.stop)

@@ -22,8 +22,17 @@ from stepscope.capture.collectors.process import ProcessCollector
 from stepscope.capture.collectors.python_samples import PythonSamplesCollector
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.spool import Fragment
-from stepscope.capture.recording.assembling import Recording, assemble, spool_head
-from stepscope.capture.recording.saving import Place, claim, hosts_of, save
+from stepscope.capture.recording.assembling import (
+    Recording,
+    assemble_profile,
+    spool_head,
+)
+from stepscope.capture.recording.saving import (
+    Place,
+    claim_place,
+    hosts_in_run,
+    save_file,
+)
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.merging.merge import whole_length
 from stepscope.xspace.reading.decode import decode_bytes
@@ -70,7 +79,7 @@ class Ring:
             own=TracerLevels(host=1, device=0, python=0),
             collectors=_COLLECTORS,
         )
-        self._place, self._spool = claim(
+        self._place, self._spool = claim_place(
             rundir.run_directory(logdir, rundir.new_run_name(time.time())),
             head=spool_head(self._recording),
             max_bytes=max_bytes,
@@ -90,25 +99,25 @@ class Ring:
         """Whether it records: not while it is paused."""
         return self._host is not None
 
-    def resume(self) -> None:
+    def resume_recording(self) -> None:
         """Record from now on; what was kept before a pause is kept still."""
         with self._lock:
             if self._host is not None:
                 return
             self._host = HostCollector(
-                ring_events=_RING_EVENTS, heard=self._notebook.hear
+                ring_events=_RING_EVENTS, heard=self._notebook.hear_rows
             )
-            self._begin(self._host)
+            self._start_collector(self._host)
             self._others = {
                 "process": ProcessCollector(),
                 "python_samples": self._new_sampler(),
             }
             for collector in self._others.values():
-                if collector.available() is None:
-                    self._begin(collector)
+                if collector.why_unavailable() is None:
+                    self._start_collector(collector)
             self._listen_to_compilers()
 
-    def pause(self) -> None:
+    def pause_recording(self) -> None:
         """Store what was recorded, and record no more until `resume`."""
         with self._lock:
             if self._host is None:
@@ -117,10 +126,10 @@ class Ring:
             if self._compilations is not None:
                 ended.append(self._compilations)
             for collector in ended:
-                self._store_collected(collector.name, self._stopped(collector))
+                self._store_collected(collector.name, self._stop_collector(collector))
             self._host, self._others, self._compilations = None, {}, None
 
-    def flush(self) -> None:
+    def store_new_events(self) -> None:
         """Store what was recorded since the last call."""
         with self._lock:
             if self._host is None:
@@ -130,25 +139,25 @@ class Ring:
                 if collector is None:
                     continue
                 try:
-                    fragment = collector.flush()
+                    fragment = collector.take_fragment()
                 except Exception as error:  # noqa: BLE001 - a collector's edge
                     self._note_failure(collector.name, error)
                     continue
                 if fragment.xspace:
-                    self._append(collector.name, fragment)
+                    self._append_fragment(collector.name, fragment)
 
-    def look(self) -> None:
+    def store_running_functions(self) -> None:
         """Store all there is, the functions that run at this moment too."""
         with self._lock:
-            self.flush()
+            self.store_new_events()
             sampler = self._others.get("python_samples")
             if sampler is not None:
                 # Functions that have not returned are known at its end alone.
-                self._store_collected(sampler.name, self._stopped(sampler))
+                self._store_collected(sampler.name, self._stop_collector(sampler))
                 self._others["python_samples"] = self._new_sampler()
-                self._begin(self._others["python_samples"])
+                self._start_collector(self._others["python_samples"])
 
-    def save(self, why: str) -> Saved:
+    def write_run(self, why: str) -> Saved:
         """Write what is kept as a run of its own; the ring goes on.
 
         Args:
@@ -158,12 +167,12 @@ class Ring:
             compiled = b""
             if self._compilations is not None:
                 # PyTorch's compiler says what it did since the ring began: not stored.
-                collected = self._stopped(self._compilations)
+                collected = self._stop_collector(self._compilations)
                 compiled = b"" if collected is None else collected.xspace
                 self._compilations = None
                 self._listen_to_compilers()
             try:
-                content = self._spool.content() + compiled
+                content = self._spool.read_content() + compiled
             except OSError as error:
                 return Saved(None, f"what was kept could not be read: {error}")
             warnings = [why, *self.warnings]
@@ -175,12 +184,14 @@ class Ring:
             if oldest_ns is not None:
                 since_ns = self._recording.begin.wall_of(oldest_ns)
         directory = rundir.run_directory(self._logdir, rundir.new_run_name(time.time()))
-        host = rundir.host_file_name(platform.node(), os.environ, hosts_of(directory))
+        host = rundir.host_file_name(
+            platform.node(), os.environ, hosts_in_run(directory)
+        )
         try:
             return Saved(
-                save(
+                save_file(
                     Place(directory=directory, host=host),
-                    assemble(
+                    assemble_profile(
                         [],
                         content,
                         recording=self._recording,
@@ -193,25 +204,25 @@ class Ring:
         except (OSError, ValueError) as error:
             return Saved(None, f"{directory} could not be written: {error}")
 
-    def end(self, *, keep: bool) -> None:
+    def end_recording(self, *, keep: bool) -> None:
         """Record no more; the file goes unless it is kept."""
-        self.pause()
+        self.pause_recording()
         with self._lock:
             if keep:
-                self._spool.leave()
+                self._spool.leave_file()
                 return
-            self._spool.remove()
+            self._spool.remove_file()
             with contextlib.suppress(OSError):
                 # Nothing else is in it, unless another process is of the same run.
                 self._place.directory.rmdir()
 
-    def forked(self) -> None:
+    def forget_in_child(self) -> None:
         """In a child: neither file nor threads are its own."""
         self._lock = threading.RLock()
-        self._spool.leave()
+        self._spool.leave_file()
         if self._host is not None:
             # Else a recording of its own has readied the child.
-            self._host.forget()
+            self._host.forget_in_child()
             recorder.forget()
         self._host, self._others, self._compilations = None, {}, None
 
@@ -222,19 +233,19 @@ class Ring:
         """Begin once the program has imported a framework that compiles."""
         if self._compilations is None:
             compilations = CompilationsCollector()
-            if compilations.available() is None:
+            if compilations.why_unavailable() is None:
                 self._compilations = compilations
-                self._begin(compilations)
+                self._start_collector(compilations)
 
-    def _begin(self, collector: Collector) -> None:
+    def _start_collector(self, collector: Collector) -> None:
         try:
-            collector.start(self._options, self._recording.begin)
+            collector.start_collecting(self._options, self._recording.begin)
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._note_failure(collector.name, error)
 
-    def _stopped(self, collector: Collector) -> Collected | None:
+    def _stop_collector(self, collector: Collector) -> Collected | None:
         try:
-            return collector.stop()
+            return collector.hand_over()
         except Exception as error:  # noqa: BLE001 - a collector's edge
             self._note_failure(collector.name, error)
             return None
@@ -247,11 +258,11 @@ class Ring:
             offsets_ps = decode_bytes(xspace).events.offset_ps
             if len(offsets_ps):
                 begin_ns = self.begun_ns + int(offsets_ps.min()) // PS_PER_NS
-        self._append(name, Fragment(xspace, 1, begin_ns))
+        self._append_fragment(name, Fragment(xspace, 1, begin_ns))
 
-    def _append(self, name: str, fragment: Fragment) -> None:
+    def _append_fragment(self, name: str, fragment: Fragment) -> None:
         if whole_length(fragment.xspace) == len(fragment.xspace):
-            self._spool.append(fragment)
+            self._spool.append_fragment(fragment)
         else:
             self._note_failure(name, ValueError("what it recorded is malformed"))
 

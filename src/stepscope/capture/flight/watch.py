@@ -64,7 +64,7 @@ class _Loop:
     def median_ns(self) -> int:
         return self.sorted[len(self.sorted) // 2]
 
-    def learn(self, dur_ns: int) -> None:
+    def add_duration(self, dur_ns: int) -> None:
         self.seen += 1
         if len(self._by_age) == _WINDOW:
             oldest = self._by_age.popleft()
@@ -86,7 +86,7 @@ class StepWatch:
         #: The step that ended last; None before the first.
         self.last: Step | None = None
 
-    def ended(self, step: Step) -> Slow | None:
+    def judge_step(self, step: Step) -> Slow | None:
         """Take note of a step; return it where it is slow."""
         self._silent = False
         self._heard_ns = max(self._heard_ns, step.end_ns)
@@ -101,18 +101,18 @@ class StepWatch:
             slow = Slow(step, loop.median_ns)
             loop.exempt_until = loop.seen + _COOLDOWN
             loop.worst_ns = step.dur_ns
-        loop.learn(step.dur_ns)
+        loop.add_duration(step.dur_ns)
         return slow
 
     def medians_ns(self) -> dict[str, int]:
         """Return the median of the last steps of each loop."""
         return {name: loop.median_ns for name, loop in self._loops.items()}
 
-    def seen(self) -> dict[str, int]:
+    def step_counts(self) -> dict[str, int]:
         """Return how many steps of each loop have ended."""
         return {name: loop.seen for name, loop in self._loops.items()}
 
-    def hangs(self, now_ns: int) -> bool:
+    def detects_hang(self, now_ns: int) -> bool:
         """Return whether steps have ceased, once for each silence."""
         if self.last is None or self._silent:
             return False

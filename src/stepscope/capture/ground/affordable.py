@@ -51,23 +51,23 @@ class StepCost:
         self._within: list[float] = []
         self._skipped = 0
 
-    def before(self, step_s: float) -> None:
+    def note_unrecorded(self, step_s: float) -> None:
         """Take note of a step that was not recorded."""
         self._before.append(step_s)
 
-    def within(self, step_s: float) -> None:
+    def note_recorded(self, step_s: float) -> None:
         """Take note of a step that was recorded."""
         if self._skipped < _SETTING_UP:
             self._skipped += 1
         else:
             self._within.append(step_s)
 
-    def compare_with(self, steps_s: Sequence[float]) -> None:
+    def set_baseline(self, steps_s: Sequence[float]) -> None:
         """Compare with these steps from now on, and no earlier ones."""
         self._before.clear()
         self._before.extend(steps_s)
 
-    def begins(self) -> None:
+    def begin_recording(self) -> None:
         """Forget the steps within: another recording begins."""
         self._within.clear()
         self._skipped = 0
@@ -77,7 +77,7 @@ class StepCost:
         """How many times as long steps take within; None where it is not known."""
         if len(self._before) < _LEAST_BEFORE or len(self._within) < _LEAST_WITHIN:
             return None
-        before_s, within_s = _median(self._before), _median(self._within)
+        before_s, within_s = _median_value(self._before), _median_value(self._within)
         return None if before_s <= 0 else within_s / before_s
 
     @property
@@ -85,7 +85,7 @@ class StepCost:
         """Whether the limit is passed, by more than a busy machine would."""
         if self.times is None:
             return False
-        return self.is_beyond(_median(self._within), _median(self._before))
+        return self.is_beyond(_median_value(self._within), _median_value(self._before))
 
     @property
     def unrecorded_s(self) -> tuple[float, ...]:
@@ -100,7 +100,7 @@ class StepCost:
     @property
     def within_s(self) -> float:
         """How long a recorded step takes; there has been one."""
-        return _median(self._within)
+        return _median_value(self._within)
 
     def is_beyond(self, recorded_s: float, other_s: float) -> bool:
         """Return whether a recorded step takes too long beside another one."""
@@ -137,7 +137,7 @@ class Control:
         """Whether there were enough steps."""
         return len(self.steps_s) >= _CONTROL
 
-    def slowdown(self, now_s: float) -> float | None:
+    def measured_slowdown(self, now_s: float) -> float | None:
         """Return how many times as long recorded steps take; None if that is allowed.
 
         Args:
@@ -145,13 +145,13 @@ class Control:
         """
         mean_s = (now_s - self._began_s) / len(self.steps_s)
         # Whichever is longer: in doubt the recording goes on.
-        other_s = max(mean_s, _median(self.steps_s))
+        other_s = max(mean_s, _median_value(self.steps_s))
         if not self._cost.is_beyond(self._recorded_s, other_s):
             return None
         return self._recorded_s / other_s if other_s > 0 else None
 
 
-def lowered(options: ProfilerOptions) -> Lowered | None:
+def lower_options(options: ProfilerOptions) -> Lowered | None:
     """Return the next lower options; None where only fewer steps would help."""
     from dataclasses import replace  # noqa: PLC0415 - arming stays light
 
@@ -178,13 +178,8 @@ class _Recording(Protocol):
 
 
 def without_calls(recording: _Recording, max_slowdown: float) -> Lowered | None:
-    """Return lower options where noting calls costs too much, and say so; else None.
-
-    Args:
-        recording: What is under way.
-        max_slowdown: How much longer the program may take.
-    """
-    slowdown, less = recording.slowdown, lowered(recording.options)
+    """Return lower options where noting calls costs too much, and say so; else None."""
+    slowdown, less = recording.slowdown, lower_options(recording.options)
     if slowdown is None or slowdown <= max_slowdown or less is None:
         return None
     sentence = (
@@ -194,7 +189,7 @@ def without_calls(recording: _Recording, max_slowdown: float) -> Lowered | None:
     return Lowered(less.options, sentence)
 
 
-def _median(values: deque[float] | list[float]) -> float:
+def _median_value(values: deque[float] | list[float]) -> float:
     ordered = sorted(values)
     return ordered[len(ordered) // 2]
 
@@ -210,19 +205,15 @@ class CallsCost:
         self._notes = 0
         self._storing_s = 0.0
 
-    def add(self, notes: int, *, storing_s: float) -> None:
+    def add_notes(self, notes: int, *, storing_s: float) -> None:
         """Take note of so many more, and of how long storing them has taken."""
         self._notes += notes
         self._storing_s += storing_s
 
-    def slowdown(self, now_s: float, *, waiting: int) -> float | None:
+    def estimated_slowdown(self, now_s: float, *, waiting: int) -> float | None:
         """Return how much longer the program takes, 1.0 for twice; None at first.
 
         Notes and storing hold the interpreter's lock, so that the program waits.
-
-        Args:
-            now_s: Now.
-            waiting: Notes that are not stored yet.
         """
         lasted_s = now_s - self._began_s
         if lasted_s < _LEAST_NOTED_S:

@@ -105,10 +105,10 @@ def trace_function(
         return _wrap_in_trace(function, function.__qualname__, stats)
     name = function
 
-    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    def decorate_function(function: Callable[_P, _R]) -> Callable[_P, _R]:
         return _wrap_in_trace(function, name or function.__qualname__, stats)
 
-    return decorate
+    return decorate_function
 
 
 def add_forward(make: Forward) -> None:
@@ -179,7 +179,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
     A forked child that never annotates costs nothing and leaves no file.
     """
 
-    def make(
+    def begin_when_annotated(
         _name: str, _stats: Mapping[str, object]
     ) -> AbstractContextManager[object]:
         recorder.set_forward(None)
@@ -187,7 +187,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
         raise LookupError("nobody records beside us")
 
     recorder.enable(_FIRST_ANNOTATIONS)
-    recorder.set_forward(make)
+    recorder.set_forward(begin_when_annotated)
 
 
 def forget_forwards() -> None:
@@ -235,18 +235,18 @@ def _wrap_in_trace(
     if code is not None and code.co_flags & _COROUTINE:
 
         @functools.wraps(function)
-        async def coroutine(*args: _P.args, **kwargs: _P.kwargs) -> object:
+        async def traced_coroutine(*args: _P.args, **kwargs: _P.kwargs) -> object:
             with NO_FRAME, Trace(name, **stats):
                 return await function(*args, **kwargs)  # type: ignore[misc]
 
-        return coroutine  # type: ignore[return-value]
+        return traced_coroutine  # type: ignore[return-value]
 
     @functools.wraps(function)
-    def traced(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def traced_function(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         with NO_FRAME, Trace(name, **stats):
             return function(*args, **kwargs)
 
-    return traced
+    return traced_function
 
 
 #: The system's ids. One process has one recording, so it has one such set.
@@ -258,7 +258,7 @@ def note_annotating(threads: Iterable[int]) -> None:
     _threads.update(threads)
 
 
-def annotating() -> frozenset[int]:
+def annotating_threads() -> frozenset[int]:
     """Return the threads that annotated since the recording began."""
     return frozenset(_threads)
 

@@ -52,24 +52,24 @@ def announce(model: object) -> None:
     Raises:
         BadUsage: Objects of this kind cannot be described.
     """
-    parameters = describe(model)
+    parameters = describe_model(model)
     try:
         _ANNOUNCED.append(weakref.ref(model))
     except TypeError:
         _ANNOUNCED.append(lambda: parameters)
 
 
-def announced() -> tuple[Parameter, ...]:
+def announced_parameters() -> tuple[Parameter, ...]:
     """Return the variables of every model that was announced and still is there."""
     found: dict[Parameter, None] = {}
     for get in _ANNOUNCED:
         model = get()
         if model is not None:
-            found.update(dict.fromkeys(describe(model)))
+            found.update(dict.fromkeys(describe_model(model)))
     return tuple(found)
 
 
-def describe(model: object) -> tuple[Parameter, ...]:
+def describe_model(model: object) -> tuple[Parameter, ...]:
     """Return the variables of a model, in its own order.
 
     Args:
@@ -136,7 +136,6 @@ def _make_parameter(
     separator: str = "/",
     trainable: bool | None,
 ) -> Parameter:
-    """Return the description of a variable, by its name or the path of a pytree."""
     if isinstance(name, str):
         scope = name.rpartition(separator)[0]
     else:

@@ -64,7 +64,7 @@ class ThreadNames:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
 
-    def refresh(self) -> None:
+    def refresh_names(self) -> None:
         """Look at the threads that are there now."""
         if len(self._names) >= _MOST_NAMES:
             self._names.clear()
@@ -73,7 +73,7 @@ class ThreadNames:
             if number is not None:
                 self._names[number] = thread.name
 
-    def own(self) -> frozenset[int]:
+    def own_threads(self) -> frozenset[int]:
         """Return the threads that record."""
         return frozenset(
             thread
@@ -81,7 +81,7 @@ class ThreadNames:
             if name.startswith(OWN_THREADS)
         )
 
-    def of(self, thread: int) -> str:
+    def thread_name(self, thread: int) -> str:
         """Return the name of a thread, or its id in words."""
         return self._names.get(thread, f"thread {thread}")
 
@@ -92,10 +92,7 @@ def add_rows(
     """Add events to a plane, a line for each thread; how many they were.
 
     Args:
-        plane: Where they are added.
-        rows: In any order.
         zero_ns: The monotonic time from which lines count.
-        names: Of the threads.
     """
     ids = {name: plane.event_type(_printable_text(name)) for name in set(rows.names)}
     types = np.array([ids[name] for name in rows.names], np.int64)
@@ -104,7 +101,7 @@ def add_rows(
     threads = np.array(rows.thread, np.int64)
     lines: dict[int, LineBuilder] = {}
     for thread in np.unique(threads).tolist():
-        lines[thread] = plane.line(thread, name=names.of(thread))
+        lines[thread] = plane.line(thread, name=names.thread_name(thread))
     # Values of equal names and kinds are columns. The key is flat, names and then
     # types, because one is made for each event.
     of_shapes: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)

@@ -24,11 +24,6 @@ def function_name(file: str, first_line: int, name: str) -> str:
     """Return `$file.py:LINE function`, as frameworks name them; empty for our own.
 
     The line is the function's first, so that a function has one name.
-
-    Args:
-        file: The file, with its folder.
-        first_line: The function's first line in it.
-        name: Its name, with its class.
     """
     if file.startswith(_OURS):
         return ""
@@ -52,7 +47,7 @@ class FunctionNames:
         # By identity: to hash a code object takes longer than all else here.
         self._names: dict[int, tuple[CodeType, str]] = {}
 
-    def of(self, code: CodeType) -> str:
+    def function_name(self, code: CodeType) -> str:
         """Return what `function_name` calls it."""
         known = self._names.get(id(code))
         if known is None:
@@ -85,7 +80,7 @@ class LinesOfCode:
         # By identity, as above; the code is in each of its lines.
         self._tables: dict[int, _Table] = {}
 
-    def of(self, code: CodeType, offset: int) -> CodeLine:
+    def code_line(self, code: CodeType, offset: int) -> CodeLine:
         """Return the line of an instruction, by its place in the code."""
         table = self._tables.get(id(code))
         if table is None:

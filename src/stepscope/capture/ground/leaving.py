@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepscope.capture.ground.signals import (
     Alarm,
-    die_by,
-    handler_of,
+    die_by_signal,
     hold_exceptions,
+    program_handler,
     set_handler,
 )
 
@@ -139,7 +139,7 @@ class Leaving:
         self._storing = None
         alarm, self._alarm = self._alarm, None
         if alarm is not None:
-            alarm.forget()
+            alarm.forget_in_child()
         # The child has our signal handler, and nothing to store by it.
         self._give_signal_back()
         if forked is not None:
@@ -157,7 +157,7 @@ class Leaving:
         if self._end is None:
             # It came to it only after the recording.
             return
-        before = handler_of(signal.SIGTERM)
+        before = program_handler(signal.SIGTERM)
         if before == self._on_signal:
             return
         if before is signal.SIG_DFL or callable(before):
@@ -176,7 +176,7 @@ class Leaving:
         self._took_signal = False
         alarm, self._alarm = self._alarm, None
         if alarm is not None:
-            alarm.end()
+            alarm.end_thread()
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
             set_handler(signal.SIGTERM, self._before)
 
@@ -193,7 +193,7 @@ class Leaving:
                 before(number, frame)
             # A handler that the program set later may call us, but not the default.
             elif is_ours:
-                die_by(signal.SIGTERM)
+                die_by_signal(signal.SIGTERM)
 
     def _answer_alarm(self) -> None:
         """Called by a thread of our own when the signal arrives."""
@@ -208,7 +208,7 @@ class Leaving:
         ).start()
         self._stored.wait(max(0.0, deadline - time.monotonic()))
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
-            die_by(signal.SIGTERM)
+            die_by_signal(signal.SIGTERM)
 
     def _store_once(self) -> None:
         """End the recording, once; whoever comes later waits until it has ended."""

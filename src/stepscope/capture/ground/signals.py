@@ -40,7 +40,6 @@ class Alarm:
 
         Args:
             number: Of the signal; it must have a handler in Python.
-            heard: Called by the thread.
         """
         self._number = number
         self._heard = heard
@@ -56,14 +55,14 @@ class Alarm:
         )
         self._thread.start()
 
-    def end(self) -> None:
+    def end_thread(self) -> None:
         """Listen no more; called by the main thread."""
         self._give_back()
         with contextlib.suppress(OSError):
             os.write(self._writing.number(), _OVER)
         self._thread.join(_ENDS_WITHIN_S)
 
-    def forget(self) -> None:
+    def forget_in_child(self) -> None:
         """In a forked child: what it hears is not for its parent."""
         self._give_back()
         self._reading.close()
@@ -97,7 +96,7 @@ class Alarm:
         self._writing.close()
 
 
-def die_by(number: int) -> None:
+def die_by_signal(number: int) -> None:
     """End this process by a signal, from whichever thread, as if nobody handled it."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(number, signal.SIG_DFL)
@@ -177,7 +176,7 @@ def hold_exceptions() -> Iterator[None]:
             raise error
 
 
-def handler_of(number: int) -> Any:
+def program_handler(number: int) -> Any:
     """Return the handler that the program has set for a signal."""
     handler = signal.getsignal(number)
     return handler.handler if isinstance(handler, _Holding) else handler

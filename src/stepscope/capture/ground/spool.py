@@ -35,7 +35,7 @@ class OwnDescriptor:
     def __init__(self, number: int) -> None:
         """Take over an open descriptor."""
         self.unchecked = number
-        self._identity = _identity(number)
+        self._identity = _file_identity(number)
 
     def number(self) -> int:
         """Return its number.
@@ -43,7 +43,7 @@ class OwnDescriptor:
         Raises:
             OSError: It was closed.
         """
-        if _identity(self.unchecked) != self._identity:
+        if _file_identity(self.unchecked) != self._identity:
             self.unchecked = -1
             raise _closed_error()
         return self.unchecked
@@ -77,7 +77,7 @@ class OwnFile(OwnDescriptor):
         with suppress(OSError):
             return super().number()
         number = os.open(self._path, self._flags & ~_CREATING)
-        if _identity(number) != self._identity:
+        if _file_identity(number) != self._identity:
             os.close(number)
             raise _closed_error()
         self.unchecked = number
@@ -92,7 +92,7 @@ def _closed_error() -> OSError:
     return OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
-def _identity(number: int) -> tuple[int, int] | None:
+def _file_identity(number: int) -> tuple[int, int] | None:
     try:
         status = os.fstat(number)
     except OSError:
@@ -151,9 +151,9 @@ class Spool:
         if path is not None:
             self._file = OwnFile(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
             if not self._write_fragment(self._file, head, at=0):
-                self.leave()
+                self.leave_file()
 
-    def append(self, fragment: Fragment) -> None:
+    def append_fragment(self, fragment: Fragment) -> None:
         """Store a fragment; where the disk refuses it, in memory."""
         body, events = fragment.xspace, fragment.events
         if not body:
@@ -168,11 +168,11 @@ class Spool:
         if self._stored_bytes + self._kept_bytes > self._max_bytes:
             self._drop_oldest(newest=len(body))
 
-    def content(self) -> bytes:
+    def read_content(self) -> bytes:
         """Return all fragments one after the other, the head first."""
         parts = [self._head]
         if self._file is not None:
-            stored = _read_all(self._file, self._begin, self._stored_bytes)
+            stored = _read_bytes(self._file, self._begin, self._stored_bytes)
             parts.append(stored)
         parts += [fragment.xspace for fragment in self._kept]
         return b"".join(parts)
@@ -183,13 +183,13 @@ class Spool:
         begins += [it.begin_ns for it in self._kept]
         return min((it for it in begins if it is not None), default=None)
 
-    def remove(self) -> None:
+    def remove_file(self) -> None:
         """Remove the file: what it held is stored elsewhere."""
-        self.leave()
+        self.leave_file()
         if self.path is not None:
             self._unlink_file(self.path)
 
-    def leave(self) -> None:
+    def leave_file(self) -> None:
         """Leave the file as it is, for whoever reads it."""
         file, self._file = self._file, None
         if file is not None:
@@ -205,7 +205,7 @@ class Spool:
     def _write_fragment(self, file: OwnFile, body: bytes, *, at: int) -> bool:
         """Write a whole fragment, or nothing of it."""
         try:
-            _write_all(file, body, at)
+            _write_bytes(file, body, at)
         except OSError as error:
             self.refused = error
         else:
@@ -249,11 +249,11 @@ class Spool:
         new = None
         try:
             new = OwnFile(fresh, os.O_CREAT | os.O_TRUNC | os.O_RDWR)
-            _write_all(new, self._head, 0)
+            _write_bytes(new, self._head, 0)
             for done in range(0, self._stored_bytes, _COPY_BYTES):
                 size = min(_COPY_BYTES, self._stored_bytes - done)
-                part = _read_all(old, self._begin + done, size)
-                _write_all(new, part, len(self._head) + done)
+                part = _read_bytes(old, self._begin + done, size)
+                _write_bytes(new, part, len(self._head) + done)
             fresh.replace(self.path)
             new.set_path(self.path)
         except OSError as error:
@@ -262,18 +262,18 @@ class Spool:
                 new.close()
             self._unlink_file(fresh)
             return
-        self.leave()
+        self.leave_file()
         self._file, self._begin = new, len(self._head)
 
 
-def _write_all(file: OwnFile, body: bytes, at: int) -> None:
+def _write_bytes(file: OwnFile, body: bytes, at: int) -> None:
     done = 0
     view = memoryview(body)
     while done < len(body):
         done += os.pwrite(file.number(), view[done:], at + done)
 
 
-def _read_all(file: OwnFile, at: int, size: int) -> bytes:
+def _read_bytes(file: OwnFile, at: int, size: int) -> bytes:
     parts = []
     while size > 0:
         part = os.pread(file.number(), size, at)

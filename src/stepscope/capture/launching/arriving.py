@@ -34,7 +34,7 @@ class Arrivals:
         """Begin to notice; a module that is there already is announced now."""
         sys.meta_path.insert(0, self)
         for name in [name for name in self._waited if name in sys.modules]:
-            self._announce(name)
+            self._announce_module(name)
 
     def find_spec(
         self,
@@ -65,7 +65,7 @@ class Arrivals:
             vars(loader).pop("exec_module", None)
             with NO_FRAME:
                 execute(module)
-            self._announce(name)
+            self._announce_module(name)
 
         try:
             vars(loader)["exec_module"] = execute_and_announce
@@ -73,7 +73,7 @@ class Arrivals:
             # A loader without attributes of its own stays unheard.
             return
 
-    def _announce(self, name: str) -> None:
+    def _announce_module(self, name: str) -> None:
         arrived = self._waited.pop(name, None)
         if not self._waited and self in sys.meta_path:
             sys.meta_path.remove(self)

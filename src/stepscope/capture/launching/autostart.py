@@ -34,7 +34,6 @@ _ANNOTATIONS: Final = "stepscope.capture.ground.annotate"
 #: A program that uses these records itself: two recordings exclude each other.
 _OWN_RECORDING: Final = (
     "stepscope.capture.profile",
-    "stepscope.capture.profile",
     "stepscope.capture.keras",
     "stepscope.profiler.recording",
 )
@@ -59,7 +58,7 @@ def arm() -> None:
     if not forks:
         # What was forked is recorded only if it steps, so its parent stays.
         tell_ancestors(plan.notes)
-    Armed(plan, steps_only=forks).wait()
+    Armed(plan, steps_only=forks).begin_waiting()
 
 
 class Armed:
@@ -69,7 +68,6 @@ class Armed:
         """Follow a plan.
 
         Args:
-            plan: What to record.
             steps_only: Without steps record nothing, whatever time passes: so do
                 processes that were forked.
         """
@@ -96,7 +94,7 @@ class Armed:
         self._steps_only = steps_only
         self._guard = guard
 
-    def wait(self) -> None:
+    def begin_waiting(self) -> None:
         """Hear of frameworks, of time and of the end; nothing is recorded yet."""
         waited: dict[str, Callable[[], None]] = {
             name: functools.partial(self._guard(self._hear_framework), name)
@@ -148,13 +146,13 @@ class Armed:
         watched_s = min(_WATCH_AFTER_S, self._plan.wait_s)
         if self._ends.wait(watched_s):
             return
-        self._in_main(self._window.watch)
+        self._call_in_main(self._window.watch_program)
         if self._ends.wait(self._plan.wait_s - watched_s):
             return
-        self._in_main(self._window.open_by_time)
+        self._call_in_main(self._window.open_by_time)
         if self._window.is_by_time:
             self._follow_window()
-            self._in_main(self._window.close_by_time)
+            self._call_in_main(self._window.close_by_time)
 
     def _follow_window(self) -> None:
         """Wait until the window by time is over, which may begin again with less."""
@@ -165,17 +163,17 @@ class Armed:
         counted_s = min(COUNTED_AFTER_S, self._plan.record_s)
         if self._ends.wait(counted_s):
             return
-        self._in_main(self._window.bound_by_time)
+        self._call_in_main(self._window.bound_by_time)
         lasts_s = self._window.lasts_s
         looks_s = min(_COST_AFTER_S, lasts_s)
         if self._ends.wait(looks_s - counted_s):
             return
         beginnings = self._window.beginnings
-        self._in_main(self._window.lower_by_time)
+        self._call_in_main(self._window.lower_by_time)
         began_again = self._window.beginnings != beginnings
         self._ends.wait(lasts_s - (0 if began_again else looks_s))
 
-    def _in_main(self, call: Callable[[], object]) -> None:
+    def _call_in_main(self, call: Callable[[], object]) -> None:
         """Have the main thread do it, as long as it comes to it; else do it here."""
         from stepscope.capture.ground.main_thread import (  # noqa: PLC0415 - arming stays light
             MAIN_THREAD_S,
@@ -191,9 +189,9 @@ class Armed:
         self._ends.set()
         # What was watched without steps is of no interest there.
         if self._steps_only and not self._window.repeats:
-            self._window.leave()
+            self._window.leave_silently()
         else:
-            self._window.close()
+            self._window.close_window()
         # No thread of ours is left when the interpreter ends.
         if self._watcher not in (None, threading.current_thread()):
             self._watcher.join(_ENDS_WITHIN_S)
@@ -213,7 +211,7 @@ class Armed:
         self._steps_only = True
         self._ends = threading.Event()
         self._watcher = None
-        self._window.forked()
+        self._window.begin_child()
         self._counter.forked()
         # Children of multiprocessing leave without the handlers of `atexit`.
         util = sys.modules.get("multiprocessing.util")

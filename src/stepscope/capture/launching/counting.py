@@ -44,7 +44,7 @@ class RepeatedCalls:
         self._since: set[Hashable] = set()
         self._before_anew: set[Hashable] = set()
 
-    def ended(self, called: Hashable, *, carries: bool = False) -> int | None:
+    def count_call(self, called: Hashable, *, carries: bool = False) -> int | None:
         """Count a call; its number from 1 if it is the leader's, else None."""
         calls = self._calls
         calls[called] += 1
@@ -75,7 +75,7 @@ class RepeatedCalls:
         """What is followed; None before the first call."""
         return self._leader
 
-    def settle(self) -> None:
+    def keep_leader(self) -> None:
         """From now on the leader stays: its steps are being recorded."""
         self._settled = True
 
@@ -167,7 +167,6 @@ class StepCounter(Generic[_Hearer_co]):
 
         Args:
             what: What is counted if this is it, for people.
-            called: What was called.
             carries: Whether an argument is what the function returned before.
             settle: Waits until it is done on the device too.
             forwarded: As in `Window.step_begins`.
@@ -175,36 +174,32 @@ class StepCounter(Generic[_Hearer_co]):
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
                 return
-            number = self._calls.ended((what, called), carries=carries)
+            number = self._calls.count_call((what, called), carries=carries)
             if number is None or self._records_passes():
                 return
             self._follow_call(what, called)
             self.window.step_begins(number + 1, settle=settle, forwarded=forwarded)
             if self.window.phase is Phase.STEPS:
-                self._calls.settle()
+                self._calls.keep_leader()
 
     def pass_ended(self, what: str, called: Hashable) -> None:
         """Something that is at least a part of a step is over.
 
         It is the step where it comes again and again, and nothing that ends a step was
         called. Steps are numbered from where that is taken for sure.
-
-        Args:
-            what: What is counted if this is it, for people.
-            called: What was called.
         """
         with self._lock:
             if self._muted or not self._takes_source(CALLS):
                 return
             if self._calls.leads is not None and not self._records_passes():
                 return
-            number = self._passes.ended((what, called))
+            number = self._passes.count_call((what, called))
             if number is None or number <= _PARTS:
                 return
             self._follow_call(what, called)
             self.window.step_begins(number - _PARTS + 1)
             if self.window.phase is Phase.STEPS:
-                self._passes.settle()
+                self._passes.keep_leader()
 
     def _follow_call(self, what: str, called: Hashable) -> None:
         if (what, called) != self._followed:
@@ -213,7 +208,6 @@ class StepCounter(Generic[_Hearer_co]):
         self.window.counted = what
 
     def _records_passes(self) -> bool:
-        """Return whether a window of steps is open whose steps are passes."""
         within = self.window.phase is Phase.STEPS
         return within and self._followed == self._passes.leads
 
@@ -297,6 +291,6 @@ def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None
     Raises:
         Exception: This version of the module has no place to listen at.
     """
-    listen = importlib.import_module(STEP_SOURCES[arrived]).listen
+    listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
     undo: Callable[[], None] = listen(counter)
     return undo

@@ -53,7 +53,7 @@ class Extent:
         """When the second step began; when it opened where none has."""
         return self._second_began_s or self._opened_at_s
 
-    def opens(self, first: int, now_s: float) -> None:
+    def open_window(self, first: int, now_s: float) -> None:
         """Begin with a step."""
         self.first = first
         self._opened_at_s = now_s
@@ -87,8 +87,6 @@ class Extent:
         """Return whether it ends before a step because of how much the first ones hold.
 
         Args:
-            next_step: The step.
-            now_s: Now.
             count_events: Says how many events were recorded; called once.
         """
         if self._has_counted or self.first is None:
@@ -115,12 +113,7 @@ class Extent:
         return next_step > self.last
 
     def bound_time(self, events: int, lasted_s: float) -> None:
-        """End a window by time before it holds too many events.
-
-        Args:
-            events: How many it holds.
-            lasted_s: How long it has lasted.
-        """
+        """End a window by time before it holds too many events."""
         limit = self._plan.max_events
         if not limit or not events:
             return
@@ -136,6 +129,6 @@ class Extent:
             f"be stored (--record-s {self._plan.record_s:g} records as much)"
         )
 
-    def ends_with(self, step: int, now_s: float) -> bool:
+    def is_last_step(self, step: int, now_s: float) -> bool:
         """Return whether it is sure that this step, which begins now, is its last."""
         return step >= self.last and self.is_enough(step + 1, now_s)

@@ -89,9 +89,7 @@ def armed_environment(
     Children inherit it: what they start is part of the run.
 
     Args:
-        environment: The environment without us.
         variable: Which of our variables carries the plan: what arms the processes.
-        plan: The plan, written down.
     """
     armed = {**environment, variable: plan}
     before = environment.get(_PATH)

@@ -45,7 +45,7 @@ def keep_the_best(notes: Sequence[Note]) -> tuple[tuple[Note, ...], tuple[Note, 
         Notes whose files stay, and those whose files were removed.
     """
     longest_s = max((note.seconds for note in notes if note.how == "early"), default=0)
-    worth = {note: _rank_of(note, longest_s) for note in notes}
+    worth = {note: _recording_rank(note, longest_s) for note in notes}
     best = max(worth.values(), default=0)
     kept = tuple(note for note in notes if worth[note] == best)
     left_out = tuple(note for note in notes if worth[note] < best)
@@ -91,9 +91,7 @@ def describe(
     Args:
         kept: What the processes said whose files stay.
         left_out: What the others said.
-        plan: What was asked.
         anything: Whether the run holds a file.
-        status: Exit status of the program.
     """
     told: set[str] = set()
     for note in kept:
@@ -130,7 +128,7 @@ def _list_programs(notes: Sequence[Note]) -> str:
     return ", ".join(programs[:_LISTED]) + more
 
 
-def _rank_of(note: Note, longest_s: float) -> int:
+def _recording_rank(note: Note, longest_s: float) -> int:
     """Rank what a process recorded.
 
     Args:

@@ -42,7 +42,7 @@ _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 
 def tell_ancestors(folder: str) -> None:
     """Report to the ancestors of this process that they started it."""
-    for process, used_s in _ancestors():
+    for process, used_s in _ancestor_times():
         try:
             # The first that was started counts.
             with open(f"{folder}/{process}.started", "x", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is not needed for this
@@ -90,7 +90,7 @@ def _names_launcher(arguments: Sequence[str]) -> bool:
     return False
 
 
-def _ancestors() -> Iterator[tuple[int, float]]:
+def _ancestor_times() -> Iterator[tuple[int, float]]:
     """Parent, grandparent and so on with the processor seconds that they used."""
     process = os.getppid()
     for _ in range(_MOST_ANCESTORS):

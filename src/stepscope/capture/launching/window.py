@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.capture.ground.affordable import (
     Control,
     StepCost,
-    lowered,
+    lower_options,
     without_calls,
 )
 from stepscope.capture.ground.leaving import leaving
@@ -78,7 +78,6 @@ class Window:
         """Record by a plan.
 
         Args:
-            plan: Where and what.
             begun: Called whenever a recording has begun.
             left: Called when the process ends within a recording; it has to end it.
             over: Called once when no more will be recorded.
@@ -135,13 +134,15 @@ class Window:
         """Whether steps were seen to repeat."""
         return self._ended >= _REPEATED
 
-    def watch(self) -> None:
+    def watch_program(self) -> None:
         """Keep steps and counters from now on, if nothing else is recorded."""
-        with self._alone():
+        with self._exclusive_access():
             if self.phase is Phase.IDLE and self.plan.watches:
                 # A program that ends before a window opens is explained by its
                 # functions. After a window, what is watched may go on for days.
-                self._begin(self._watching(functions=self._by_time is None))
+                self._begin_session(
+                    self._watching_options(functions=self._by_time is None)
+                )
                 self.phase = Phase.WATCHED
 
     def watch_unless_busy(self) -> None:
@@ -153,7 +154,7 @@ class Window:
         if self._lock.acquire(blocking=False):
             try:
                 if not self._beginning and not is_half_imported():
-                    self.watch()
+                    self.watch_program()
             finally:
                 self._lock.release()
 
@@ -170,7 +171,6 @@ class Window:
 
         Args:
             first: Its number from 1; of several batches in one execution the first's.
-            batches: How many batches it executes.
             marked: Whether it is to be annotated; not where the program does.
             settle: Waits until the step before is done on the device too: called where
                 the window opens and closes, and nowhere else.
@@ -207,14 +207,14 @@ class Window:
                     first, self._now_s(), session.count_events
                 )
             if closes or (judges and not self._record_again(first)):
-                self.close()
+                self.close_window()
                 return
             if opens:
                 self._open_steps(first, self.plan.options())
             elif doubts:
                 self._compare_steps(first, waited_s=self._now_s() - asked_s)
             elif self.phase is Phase.IDLE:
-                self.watch()
+                self.watch_program()
             self._begun = last
             self._step_began_s, self._cost_from = self._now_s(), first - 1
             if marked:
@@ -234,7 +234,7 @@ class Window:
             if not may_close or self.phase is not Phase.STEPS:
                 return
             if self._extent.is_enough(self._begun + 1, self._now_s()):
-                self.close()
+                self.close_window()
 
     def step_was_none(self, batches: int) -> None:
         """Take back what had begun as a step of so many batches: it did not run."""
@@ -244,7 +244,7 @@ class Window:
 
     def forget_steps(self) -> None:
         """Forget the count so far: what was counted turned out not to be the steps."""
-        with self._alone():
+        with self._exclusive_access():
             self._cost = StepCost(self.plan.max_slowdown)
             self._step_began_s = None
             self._control = None
@@ -253,18 +253,18 @@ class Window:
                 self.phase = Phase.WATCHED
             if self.phase is Phase.WATCHED and self._ended:
                 self.mark.forget()
-                self._drop()
+                self._drop_session()
                 self.phase = Phase.IDLE
-                self.watch()
+                self.watch_program()
 
-    def ends_with(self, step: int) -> bool:
+    def is_last_step(self, step: int) -> bool:
         """Return whether it is sure that a step that has begun is its last one."""
         is_open = self.phase is Phase.STEPS
-        return is_open and self._extent.ends_with(step, self._now_s())
+        return is_open and self._extent.is_last_step(step, self._now_s())
 
     def bound_by_time(self) -> None:
         """Let the window by time end before it holds too much."""
-        with self._alone():
+        with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             if session is not None and self.plan.max_events:
                 lasted_s = self._now_s() - self._recording_s
@@ -282,37 +282,37 @@ class Window:
 
     def open_by_time(self) -> None:
         """Begin to record because of the time that has passed, without steps."""
-        with self._alone():
+        with self._exclusive_access():
             waits = self.phase in {Phase.IDLE, Phase.WATCHED}
             if not waits or self.repeats or steps_were_counted(self.plan.notes):
                 return
             if self._only_waits(ends=False) or (is_launcher() and not self.annotated):
                 return
-            self._drop()
-            self._begin(self.plan.options())
+            self._drop_session()
+            self._begin_session(self.plan.options())
             self.phase = Phase.TIME
 
     def lower_by_time(self) -> None:
         """Begin anew with less where noting calls costs too much."""
-        with self._alone():
+        with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
             less = session and without_calls(session, self.plan.max_slowdown)
             if less:
                 self._lowered = (*self._lowered, less.left_out)
-                self._drop()
-                self._begin(less.options)
+                self._drop_session()
+                self._begin_session(less.options)
 
     def close_by_time(self) -> None:
         """End what `open_by_time` began; steps may still have their window."""
-        with self._alone():
+        with self._exclusive_access():
             if self.phase is Phase.TIME:
-                self._by_time = self._save("time")
+                self._by_time = self._save_session("time")
                 self.phase = Phase.IDLE
-                self.watch()
+                self.watch_program()
 
-    def close(self) -> None:
+    def close_window(self) -> None:
         """End the window: save it, and record no more."""
-        with self._alone():
+        with self._exclusive_access():
             how = {Phase.STEPS: "steps", Phase.TIME: "time"}.get(self.phase, "early")
             # Steps are what was to be recorded: they replace what time had opened.
             before, self._by_time = self._by_time, None
@@ -321,32 +321,32 @@ class Window:
             if waits and not is_known and self._only_waits(ends=True):
                 # It stays only where nothing else of the run was recorded.
                 if self._session is None:
-                    self._note("waited", None, ())
-                self._save("waited")
+                    self._write_own_note("waited", None, ())
+                self._save_session("waited")
             elif self.phase is not Phase.OVER and not is_known:
                 if self._session is None:
-                    self._begin(self._watching(functions=False))
-                self._save(how, instead_of=before)
+                    self._begin_session(self._watching_options(functions=False))
+                self._save_session(how, instead_of=before)
             else:
-                self._drop()
-            self._end()
+                self._drop_session()
+            self._end_recording()
 
     def abandon(self, reason: str) -> None:
         """Record no more, keep nothing of what is under way, and note why."""
-        with self._alone():
+        with self._exclusive_access():
             if self.phase is Phase.OVER:
                 return
-            self._drop()
-            self._note("none", None, (reason,))
-            self._end()
+            self._drop_session()
+            self._write_own_note("none", None, (reason,))
+            self._end_recording()
 
-    def leave(self) -> None:
+    def leave_silently(self) -> None:
         """Record no more, keep nothing, and say nothing: there was nothing to it."""
-        with self._alone():
-            self._drop()
-            self._end()
+        with self._exclusive_access():
+            self._drop_session()
+            self._end_recording()
 
-    def forked(self) -> None:
+    def begin_child(self) -> None:
         """Begin anew in a child: nothing of the parent's recording is its own."""
         self._lock = threading.RLock()
         self._beginning = False
@@ -376,7 +376,6 @@ class Window:
             self._within_step = False
 
     def _only_waits(self, *, ends: bool) -> bool:
-        """Return whether the program only waits for processes that it started."""
         if self.annotated or self._ended:
             return False
         return only_waits(self.plan.notes, ours_s=self._ours_s, ends=ends)
@@ -389,12 +388,12 @@ class Window:
             self.after_fork()
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive_access(self) -> Iterator[None]:
         """No other thread is in here, and SIGTERM waits, which would close it."""
         with self._lock, leaving.undisturbed():
             yield
 
-    def _watching(self, *, functions: bool) -> ProfilerOptions:
+    def _watching_options(self, *, functions: bool) -> ProfilerOptions:
         from dataclasses import replace  # noqa: PLC0415 - arming stays light
 
         kept = ("host", "process", *(("python_samples",) if functions else ()))
@@ -403,14 +402,14 @@ class Window:
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
             say("steps begin: they are recorded instead of what time had opened")
-        with self._alone():
+        with self._exclusive_access():
             before_s = self._now_s()
-            self._drop()
-            self._begin(options)
+            self._drop_session()
+            self._begin_session(options)
             self._start_s = self._now_s() - before_s
             self.phase = Phase.STEPS
-            self._extent.opens(first, self._now_s())
-            self._cost.begins()
+            self._extent.open_window(first, self._now_s())
+            self._cost.begin_recording()
 
     def _note_cost(self, batches: int) -> None:
         """Take note of how long a batch of the step took that ends here."""
@@ -421,21 +420,20 @@ class Window:
         if self._control is not None:
             self._control.steps_s.append(step_s)
         elif self.phase is not Phase.STEPS:
-            self._cost.before(step_s)
+            self._cost.note_unrecorded(step_s)
         else:
-            self._cost.within(step_s)
+            self._cost.note_recorded(step_s)
             self._extent.step_ended(self._now_s())
 
     def _compare_steps(self, first: int, *, waited_s: float) -> None:
         """Record no more for some steps, to see whether it is the recording.
 
         Args:
-            first: The first of these steps.
             waited_s: How long devices took to be done with those that were recorded.
         """
         if self._session is None:
             return
-        with self._alone():
+        with self._exclusive_access():
             recorded = max(2, first - (self._extent.first or first))
             # From the second step to the end on the device. Devices may work on the
             # first one in that time too: where they were waited for, they did.
@@ -444,8 +442,8 @@ class Window:
             recorded_s = (all_s - of_first_s) / (recorded - 1)
             self._options = self._session.options
             # Should the program end before it is known, this is what there is.
-            self._by_time = self._save("steps", instead_of=self._by_time)
-            self._begin(self._watching(functions=False))
+            self._by_time = self._save_session("steps", instead_of=self._by_time)
+            self._begin_session(self._watching_options(functions=False))
             self.phase = Phase.COMPARED
             self._control = Control(
                 self._cost, recorded_s=recorded_s, now_s=self._now_s()
@@ -457,12 +455,12 @@ class Window:
         options = self._options
         if control is None or options is None:
             return False
-        times = control.slowdown(self._now_s())
+        times = control.measured_slowdown(self._now_s())
         if times is None:
             # Steps take as long without us.
             self._is_acquitted = True
         else:
-            less = lowered(options)
+            less = lower_options(options)
             left_out = "the steps that were left" if less is None else less.left_out
             sentence = (
                 f"recorded steps took {times:.1f} times as long as others "
@@ -477,7 +475,7 @@ class Window:
                     write_note(self.plan.notes, noted._replace(warnings=warnings))
                 return False
             options = less.options
-            self._cost.compare_with(control.steps_s)
+            self._cost.set_baseline(control.steps_s)
         # What was recorded until here is replaced.
         self._open_steps(first, options)
         self._extent.begins_anew(first)
@@ -488,7 +486,7 @@ class Window:
         if before < _REPEATED <= last:
             say_steps_are_counted(self.plan.notes)
 
-    def _begin(self, options: ProfilerOptions) -> None:
+    def _begin_session(self, options: ProfilerOptions) -> None:
         self._beginning = True
         before_s = time.thread_time()
         try:
@@ -506,7 +504,7 @@ class Window:
             # After the session's own: it readies a child to be recorded in another way.
             os.register_at_fork(after_in_child=self._forked_while_recording)
 
-    def _drop(self) -> None:
+    def _drop_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
@@ -516,7 +514,7 @@ class Window:
             if run.path is not None:
                 run.path.unlink(missing_ok=True)
 
-    def _save(self, how: str, *, instead_of: str | None = None) -> str | None:
+    def _save_session(self, how: str, *, instead_of: str | None = None) -> str | None:
         session, self._session = self._session, None
         if session is None:
             return None
@@ -539,7 +537,7 @@ class Window:
             with contextlib.suppress(OSError):
                 os.replace(path, instead_of)  # noqa: PTH105 - pathlib is not needed for this
                 path = instead_of
-        self._note(how, path, warnings)
+        self._write_own_note(how, path, warnings)
         return path
 
     def _stop_keeping(self) -> int:
@@ -553,7 +551,9 @@ class Window:
         ours = int(self.mark.is_open or self._within_step)
         return max(0, recorder.disable() - ours)
 
-    def _note(self, how: str, path: str | None, warnings: tuple[str, ...]) -> None:
+    def _write_own_note(
+        self, how: str, path: str | None, warnings: tuple[str, ...]
+    ) -> None:
         first = 1 if how == "early" and self._ended else self._extent.first
         self._noted = Note(
             process=os.getpid(),
@@ -575,7 +575,7 @@ class Window:
         )
         write_note(self.plan.notes, self._noted)
 
-    def _end(self) -> None:
+    def _end_recording(self) -> None:
         # A step that is open now never ended: it is not kept.
         self.mark = StepMark()
         if self.phase is not Phase.OVER:

@@ -65,7 +65,7 @@ def spool_head(recording: Recording) -> bytes:
     return space.to_bytes()
 
 
-def assemble(
+def assemble_profile(
     frameworks: Sequence[tuple[str, bytes]],
     ours: bytes,
     *,
@@ -80,10 +80,6 @@ def assemble(
     Args:
         frameworks: Names of collectors and what they recorded, as XSpaces whose lines
             count from their own start.
-        ours: Fragments of our own, one after the other.
-        recording: What is known of the recording.
-        end: Both clocks at its end.
-        warnings: Warnings to store in the file.
         forwarded_elsewhere: Annotations that were forwarded stand in a framework's
             recording, and are left out of ours.
         since_ns: The profile begins then, in ns since 1970: of a recording of which

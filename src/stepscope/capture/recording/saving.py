@@ -55,15 +55,10 @@ class Place:
         return self.directory / f"{self.host}{rundir.SPOOL_SUFFIX}"
 
 
-def claim(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
+def claim_place(directory: Path, *, head: bytes, max_bytes: int) -> tuple[Place, Spool]:
     """Make the directory of a run and take a name in it that no other process has.
 
     Where that cannot be done, the recording stays in memory, which is a warning.
-
-    Args:
-        directory: Of the run.
-        head: First fragment of the spool.
-        max_bytes: Most bytes of the spool.
     """
     host = rundir.host_file_name(platform.node(), os.environ, ())
     try:
@@ -107,7 +102,7 @@ def _refusal_text(directory: Path, reason: str | None) -> str:
     )
 
 
-def save(place: Place, content: bytes) -> Path:
+def save_file(place: Place, content: bytes) -> Path:
     """Write the file: under another name first, on the disk, then in its place.
 
     Raises:
@@ -126,7 +121,7 @@ def save(place: Place, content: bytes) -> Path:
     return place.path
 
 
-def hosts_of(directory: Path) -> tuple[str, ...]:
+def hosts_in_run(directory: Path) -> tuple[str, ...]:
     """Return the hosts that have a file in a run's directory."""
     try:
         return tuple(host.host for host in rundir.traces_in(directory))
@@ -152,8 +147,6 @@ class Flusher:
         """Begin nothing yet.
 
         Args:
-            collectors: Whose events are stored.
-            spool: Where.
             ended: Asked at every flush, whether recording is over for another reason.
             end: Called once, from this thread, when it is.
         """
@@ -168,7 +161,7 @@ class Flusher:
             target=self._flush_until_stopped, name="stepscope-flush", daemon=True
         )
 
-    def start(self) -> None:
+    def start_thread(self) -> None:
         """Start the thread.
 
         Raises:
@@ -176,17 +169,17 @@ class Flusher:
         """
         self._thread.start()
 
-    def flush(self) -> None:
+    def flush_collectors(self) -> None:
         """Store what there is now."""
         with self._lock:
             for collector in self._collectors:
                 try:
-                    self.store(collector.flush())
+                    self.store_fragment(collector.take_fragment())
                 except Exception as error:  # noqa: BLE001 - a collector's edge
                     name = type(collector).__name__
                     self.failures.setdefault(name, f"{type(error).__name__}: {error}")
 
-    def store(self, fragment: Fragment) -> None:
+    def store_fragment(self, fragment: Fragment) -> None:
         """Append a fragment to the spool.
 
         Raises:
@@ -194,9 +187,9 @@ class Flusher:
         """
         if whole_length(fragment.xspace) != len(fragment.xspace):
             raise ValueError("the fragment is malformed")
-        self._spool.append(fragment)
+        self._spool.append_fragment(fragment)
 
-    def stop(self) -> None:
+    def stop_thread(self) -> None:
         """End the thread; what was recorded since its last flush is not stored."""
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -204,7 +197,7 @@ class Flusher:
 
     def _flush_until_stopped(self) -> None:
         while not self._stop.wait(FLUSH_S):
-            self.flush()
+            self.flush_collectors()
             if self._ended is not None and self._end is not None and self._ended():
                 self._end()
                 return

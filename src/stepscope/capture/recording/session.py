@@ -49,10 +49,10 @@ _OURS: Final = str(Path(__file__).resolve().parents[1])
 class StandBy(Protocol):
     """Who records while no recording was asked for, and gives way to one."""
 
-    def pause(self) -> None:
+    def pause_for_recording(self) -> None:
         """Record no more: a recording begins."""
 
-    def resume(self) -> None:
+    def resume_after_recording(self) -> None:
         """Record again: it has ended."""
 
 
@@ -157,7 +157,7 @@ class Session:
         under_way = self._under_way
         if under_way is not None:
             with leaving.undisturbed():
-                under_way.flusher.flush()
+                under_way.flusher.flush_collectors()
 
     @property
     def slowdown(self) -> float | None:
@@ -174,7 +174,7 @@ class Session:
     def tell(self, sentence: str) -> None:
         """Add a sentence to the warnings of the run, and of the file."""
         if self._under_way is not None:
-            self._under_way.tell(sentence)
+            self._under_way.add_warning(sentence)
 
     def stop(self, *, save: bool = True) -> Run:
         """End, and write the file unless `save` is false; a second call gives that run.
@@ -182,7 +182,7 @@ class Session:
         Collectors are stopped in reverse order. Whatever goes wrong, the process is
         free for the next recording afterwards.
         """
-        end = functools.partial(UnderWay.end, to_file=save)
+        end = functools.partial(UnderWay.end_collecting, to_file=save)
         left = self._end_once(end)
         # Out of the lock, for which the one that would have begun may be waiting.
         if self._delay not in (None, threading.current_thread()):
@@ -195,7 +195,7 @@ class Session:
         Returns:
             What an earlier end left; else nothing but warnings.
         """
-        return self._end_once(UnderWay.drop)
+        return self._end_once(UnderWay.drop_events)
 
     def drop_at_exit(self) -> None:
         """End as the process does: it is not kept for longer than a moment."""
@@ -214,7 +214,7 @@ class Session:
         """
         with leaving.undisturbed(), self._lock, self._noted_wait():
             if self._left is None and self._under_way is not None:
-                self._under_way.halt()
+                self._under_way.halt_collectors()
 
     def _end_once(self, end: Callable[[UnderWay], Run]) -> Run:
         with leaving.undisturbed(), self._lock:
@@ -244,7 +244,7 @@ class Session:
     def _start_collectors(self) -> Session:
         try:
             with leaving.undisturbed():
-                self._take_slot(chosen(self.options))
+                self._take_slot(choose_collectors(self.options))
             return self  # noqa: TRY300 - an interrupt here ends it too
         except BaseException:
             # An interrupt of the user's, or what a handler of the program raised
@@ -260,7 +260,7 @@ class Session:
             _slot.session = self
         leaving.watch(end=self._leave, forked=self._abandon_in_child)
         if _slot.stand_by is not None:
-            _slot.stand_by.pause()
+            _slot.stand_by.pause_for_recording()
         if not self._child:
             # Annotations may be kept only to be heard of; those are not ours.
             recorder.disable()
@@ -272,30 +272,30 @@ class Session:
             self._delay.name = "stepscope-delay"
             self._delay.start()
         else:
-            self._begin(collectors)
+            self._begin_recording(collectors)
 
     def _free_slot(self) -> None:
-        self.shared.end()
+        self.shared.mark_ended()
         leaving.forget()
         with _slot.lock:
             if _slot.session is not self:
                 return
             _slot.session = None
         if _slot.stand_by is not None:
-            _slot.stand_by.resume()
+            _slot.stand_by.resume_after_recording()
 
     def _begin_later(self, collectors: Sequence[Collector]) -> None:
-        begin = functools.partial(self._begin, collectors)
+        begin = functools.partial(self._begin_recording, collectors)
         over = None if self._delay is None else self._delay.finished
         if not at_safe_point(begin, within_s=MAIN_THREAD_S, over=over):
             begin()
 
-    def _begin(self, collectors: Sequence[Collector]) -> None:
+    def _begin_recording(self, collectors: Sequence[Collector]) -> None:
         with leaving.undisturbed(), self._lock:
             if self._left is not None:
                 return
             try:
-                self._under_way = UnderWay.begin(
+                self._under_way = UnderWay.begin_collecting(
                     self.logdir,
                     self.run,
                     self.options,
@@ -315,7 +315,7 @@ class Session:
         if self._under_way is None:
             return Run(path=None, run=self.run, warnings=(self._nothing,))
         if leaving.by_signal:
-            self._under_way.tell("SIGTERM ended the recording")
+            self._under_way.add_warning("SIGTERM ended the recording")
         try:
             return end(self._under_way)
         except Exception as error:  # noqa: BLE001 - the edge to the program
@@ -340,7 +340,7 @@ class Session:
         annotate.forget_forwards()
         recorder.forget()
         if self._under_way is not None:
-            self._under_way.abandon()
+            self._under_way.leave_to_parent()
             annotate.at_first_annotation(self.shared.record_child)
 
 
@@ -357,10 +357,9 @@ class _Shared:
         self._ended = mmap.mmap(-1, 1)
 
     def has_ended(self) -> bool:
-        """Return whether the parent has stopped its recording."""
         return self._ended[0] != 0
 
-    def end(self) -> None:
+    def mark_ended(self) -> None:
         """Say so, if this is the parent."""
         if os.getpid() == self._owner:
             self._ended[0] = 1
@@ -378,7 +377,7 @@ class _Shared:
             util.Finalize(None, child.stop, exitpriority=0)
 
 
-def chosen(options: ProfilerOptions) -> tuple[Collector, ...]:
+def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
     """New collectors for a recording, in the order in which they are started.
 
     Raises:
@@ -396,7 +395,7 @@ def chosen(options: ProfilerOptions) -> tuple[Collector, ...]:
         why_not = ""
         try:
             collector = make_collector(name)
-            lacking = collector.available()
+            lacking = collector.why_unavailable()
             if lacking is None:
                 collectors.append(collector)
             else:

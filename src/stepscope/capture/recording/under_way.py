@@ -20,8 +20,17 @@ from stepscope.capture.collectors.levels import TracerLevels
 from stepscope.capture.ground.clock import ClockPair
 from stepscope.capture.ground.run import Run
 from stepscope.capture.ground.spool import Fragment
-from stepscope.capture.recording.assembling import Recording, assemble, spool_head
-from stepscope.capture.recording.saving import Flusher, claim, hosts_of, save
+from stepscope.capture.recording.assembling import (
+    Recording,
+    assemble_profile,
+    spool_head,
+)
+from stepscope.capture.recording.saving import (
+    Flusher,
+    claim_place,
+    hosts_in_run,
+    save_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +106,7 @@ class UnderWay:
         self._warnings = list(place.warnings)
 
     @classmethod
-    def begin(
+    def begin_collecting(
         cls,
         logdir: Path,
         run: str,
@@ -110,9 +119,6 @@ class UnderWay:
         """Start collectors; one that fails is a warning.
 
         Args:
-            logdir: The log directory.
-            run: Name of the run.
-            options: What is recorded.
             collectors: In the order of their start.
             ended: Asked now and then, whether recording is over for another reason.
             end: Called when it is.
@@ -131,7 +137,7 @@ class UnderWay:
             own=own,
             collectors=names,
         )
-        place, spool = claim(
+        place, spool = claim_place(
             rundir.run_directory(logdir, run),
             head=spool_head(recording),
             max_bytes=options.max_bytes,
@@ -143,17 +149,17 @@ class UnderWay:
             under_way._start_collectors(options)
         except BaseException:
             # An interrupt of the user's: what has begun ends.
-            under_way.drop()
+            under_way.drop_events()
             raise
         return under_way
 
-    def end(self, *, to_file: bool) -> Run:
+    def end_collecting(self, *, to_file: bool) -> Run:
         """Stop the collectors and write the file.
 
         None of them records any more when the first puts together what it has.
         """
-        self.halt()
-        self.flusher.stop()
+        self.halt_collectors()
+        self.flusher.stop_thread()
         end = ClockPair.now()
         frameworks: list[tuple[str, bytes]] = []
         forwarded_elsewhere = False
@@ -161,7 +167,7 @@ class UnderWay:
             if collector in self._lost:
                 continue
             try:
-                collected = collector.stop()
+                collected = collector.hand_over()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
                 continue
@@ -169,7 +175,7 @@ class UnderWay:
             self.remarks += collected.remarks
             if isinstance(collector, Streaming):
                 try:
-                    self.flusher.store(Fragment(collected.xspace, 0))
+                    self.flusher.store_fragment(Fragment(collected.xspace, 0))
                 except ValueError as error:
                     self._warnings.append(
                         f"what {collector.name} recorded last is lost: "
@@ -180,9 +186,9 @@ class UnderWay:
                 forwarded_elsewhere |= collected.holds_annotations
         self._warnings += _storing_warnings(self._spool, self.flusher)
         try:
-            content = assemble(
+            content = assemble_profile(
                 frameworks,
-                self._spool.content(),
+                self._spool.read_content(),
                 recording=self._recording,
                 end=end,
                 warnings=self._warnings,
@@ -193,25 +199,25 @@ class UnderWay:
                 f"the recording could not be put together ({_error_text(error)}); what "
                 f"was stored meanwhile is in {self._place.spool}"
             )
-            self._spool.leave()
+            self._spool.leave_file()
             return self._make_run(None, b"")
         return self._store_run(content, to_file=to_file)
 
-    def drop(self) -> Run:
+    def drop_events(self) -> Run:
         """Stop the collectors, and read nothing of what they recorded."""
-        self.halt()
-        self.flusher.stop()
+        self.halt_collectors()
+        self.flusher.stop_thread()
         for collector in reversed(self._started):
             if collector in self._lost:
                 continue
             try:
                 if isinstance(collector, Dropping):
-                    collector.drop()
+                    collector.drop_events()
                 else:
-                    collector.stop()
+                    collector.hand_over()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
-        self._spool.remove()
+        self._spool.remove_file()
         return self._make_run(None, b"")
 
     def drop_at_exit(self) -> Run:
@@ -219,12 +225,12 @@ class UnderWay:
         for collector in self._started:
             try:
                 if isinstance(collector, Exiting):
-                    collector.exit()
+                    collector.leave_at_exit()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
         self._started = [it for it in self._started if not isinstance(it, Exiting)]
         self._tracers = [it for it in self._tracers if not isinstance(it, Exiting)]
-        return self.drop()
+        return self.drop_events()
 
     def count_events(self) -> int:
         """Return how many events were recorded that take time to store."""
@@ -240,7 +246,7 @@ class UnderWay:
                     )
         return counted
 
-    def tell(self, warning: str) -> None:
+    def add_warning(self, warning: str) -> None:
         """Add a sentence to the warnings of the run."""
         self._warnings.append(warning)
 
@@ -255,9 +261,9 @@ class UnderWay:
         """Where the recording is stored while it is under way."""
         return self._place.spool
 
-    def abandon(self) -> None:
+    def leave_to_parent(self) -> None:
         """In a child that was forked: the file is the parent's."""
-        self._spool.leave()
+        self._spool.leave_file()
 
     def _start_collectors(self, options: ProfilerOptions) -> None:
         first_own = next(
@@ -277,19 +283,19 @@ class UnderWay:
                     options, python_tracer_level=0, python_sampling_hz=0
                 )
             try:
-                collector.start(asked, self._recording.begin)
+                collector.start_collecting(asked, self._recording.begin)
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._warnings.append(
                     f"{collector.name} did not record: {_error_text(error)}"
                 )
         try:
-            self.flusher.start()
+            self.flusher.start_thread()
         except RuntimeError as error:
             self._warnings.append(
                 f"events are not stored while the program runs: {_error_text(error)}"
             )
 
-    def halt(self) -> None:
+    def halt_collectors(self) -> None:
         """Let all collectors record no more; once more does nothing."""
         if self._is_halted:
             return
@@ -300,7 +306,7 @@ class UnderWay:
         for collector in (*noting, *others):
             try:
                 if collector in self._halting:
-                    collector.halt()
+                    collector.halt_collecting()
             except Exception as error:  # noqa: BLE001 - a collector's edge
                 self._tell_lost(collector, error)
                 self._lost.append(collector)
@@ -312,33 +318,32 @@ class UnderWay:
 
     def _store_run(self, content: bytes, *, to_file: bool) -> Run:
         if not to_file:
-            self._spool.remove()
+            self._spool.remove_file()
             return self._make_run(None, content)
         try:
-            path = save(self._place, content)
+            path = save_file(self._place, content)
         except OSError as error:
             self._warnings.append(
                 f"{self._place.path} could not be written ({error.strerror or error}); "
                 "the recording is in memory (Run.xspace()), and as far as it was "
                 f"stored in {self._place.spool}"
             )
-            self._spool.leave()
+            self._spool.leave_file()
             return self._make_run(None, content)
-        self._spool.remove()
+        self._spool.remove_file()
         return self._make_run(path, b"")
 
     def _make_run(self, path: Path | None, unsaved: bytes) -> Run:
         return Run(
             path=path,
             run=self._place.directory.name,
-            hosts=hosts_of(self._place.directory),
+            hosts=hosts_in_run(self._place.directory),
             warnings=tuple(dict.fromkeys(self._warnings)),
             unsaved=unsaved,
         )
 
 
 def _storing_warnings(spool: Spool, flusher: Flusher) -> list[str]:
-    """Return what was lost between the collectors and the file."""
     found = [
         f"events of {name} were not stored: {failure}"
         for name, failure in flusher.failures.items()

@@ -59,7 +59,6 @@ class FunctionPart(Frozen, frozen=True, eq=True):
         type: Function, as in `FunctionFrames.type`; -1 where none ran.
         detail: Function that it calls to which most of the time goes; -1 for none.
         is_loop: Whether it runs around steps, so that it is none of their work.
-        time_ps: The time.
         line: Line of a loop that takes most of it; -1 for none, and where it is not
             known.
     """
@@ -92,12 +91,8 @@ def function_parts(
     """Divide the time of a set on one thread among functions.
 
     Args:
-        frames: The functions that ran.
-        spans: The instants to divide.
-        track: Row of tracks of the thread.
         windows: Starts and ends of the steps, in order: a run around several is that
             of their loop; none for a thread that takes no steps.
-        lines: Which lines of them ran, where that is known.
 
     Returns:
         Parts that add up to the length of `spans`, most time first.
@@ -105,10 +100,10 @@ def function_parts(
     rows = np.flatnonzero(frames.track == track)
     if not len(rows) or not len(spans):
         return ()
-    tree = _Tree.of(frames, spans, rows, windows)
+    tree = _Tree.build_tree(frames, spans, rows, windows)
     parts: dict[tuple[int, int, bool], int] = {}
     whole = spans.length_ps
-    for part in tree.parts(whole=whole):
+    for part in tree.divide_time(whole=whole):
         inner = frames.names.get(part.detail)
         inside = inner is not None and is_nameless(inner.function)
         key = (part.type, _NONE if inside else part.detail, part.is_loop)
@@ -120,7 +115,7 @@ def function_parts(
     return tuple(
         FunctionPart(
             *(*key, time),
-            line=_line(lines, key[0], spans, time, track=track)
+            line=_busiest_loop_line(lines, key[0], spans, time, track=track)
             if lines is not None and key[2] and key[1] == _NONE
             else _NONE,
         )
@@ -129,7 +124,7 @@ def function_parts(
     )
 
 
-def _line(
+def _busiest_loop_line(
     lines: FunctionLines, kind: int, spans: Spans, time_ps: int, *, track: int
 ) -> int:
     """Return the line of a loop that takes most of its time, -1 for none."""
@@ -155,10 +150,6 @@ def calling_function(
     does is called from it. Nor is the program's module: all of the program is.
 
     Args:
-        frames: The functions that ran.
-        spans: The instants that were called.
-        tracks: Rows of tracks of the threads that may have called them.
-        windows: Starts and ends of the steps, in order.
         beside: Whether the threads run beside the one that takes the steps. What a
             framework's own thread calls there is no loop, however long samples make
             it: no look may have come between two calls.
@@ -170,7 +161,7 @@ def calling_function(
     rows = np.flatnonzero(np.isin(frames.track, tracks))
     if not len(rows) or not len(spans):
         return None
-    tree = _Tree.of(frames, spans, rows, windows, beside=beside)
+    tree = _Tree.build_tree(frames, spans, rows, windows, beside=beside)
     most = _MOST * spans.length_ps
     # On several threads several functions may run most of the time.
     found, waiting = None, list(tree.roots)
@@ -209,7 +200,7 @@ class _Tree(Frozen, frozen=True, eq=True):
     roots: tuple[int, ...]
 
     @classmethod
-    def of(
+    def build_tree(
         cls,
         frames: FunctionFrames,
         spans: Spans,
@@ -222,10 +213,10 @@ class _Tree(Frozen, frozen=True, eq=True):
         time = spans.within(start, end)
         kept = time > 0
         rows, time = rows[kept], time[kept]
-        path, parent_path, types = _paths(frames, rows)
+        path, parent_path, types = _number_call_paths(frames, rows)
         count = len(types)
         total = np.bincount(path, weights=time, minlength=count).astype(np.int64)
-        is_loop = _loops(path, count, (start[kept], end[kept]), windows)
+        is_loop = _paths_around_steps(path, count, (start[kept], end[kept]), windows)
         if beside:
             # Which paths begin with what Python begins a thread with.
             on_threads = np.array(
@@ -256,7 +247,7 @@ class _Tree(Frozen, frozen=True, eq=True):
         )
         return cls(nodes, tuple(roots))
 
-    def parts(self, *, whole: int) -> list[FunctionPart]:
+    def divide_time(self, *, whole: int) -> list[FunctionPart]:
         """Return the parts of all paths; they add up to the time of the roots."""
         least = _TOLD * whole
         found: list[FunctionPart] = []
@@ -266,43 +257,41 @@ class _Tree(Frozen, frozen=True, eq=True):
             at, owner = waiting.pop()
             node = self.nodes[at]
             owner = at if node.is_own else owner
-            calls = self._told_apart(at, owner, least)
+            calls = self._separate_calls(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
             named = self.nodes[at if owner == _NONE else owner]
-            detail = self._deepest(at, calls, left, least)
+            detail = self._deepest_function(at, calls, left, least)
             detail = _NONE if detail == named.type else detail
             found.append(FunctionPart(named.type, detail, named.is_loop, left))
             waiting += [(call, owner) for call in calls]
         return found
 
-    def _told_apart(self, at: int, owner: int, least: float) -> list[int]:
+    def _separate_calls(self, at: int, owner: int, least: float) -> list[int]:
         """Return the calls below a path, at any depth, that have parts of their own."""
         node = self.nodes[at]
         if node.is_loop:
-            return self._large(node.calls, least)
+            return self._large_calls(node.calls, least)
         if owner == _NONE:
-            return self._gives_way(at, self._large(node.calls, least))
+            return self._gives_way(at, self._large_calls(node.calls, least))
         # The program's next own functions below a path, through libraries.
         own: list[int] = []
-        waiting = self._large(self.nodes[at].calls, least)
+        waiting = self._large_calls(self.nodes[at].calls, least)
         while waiting:
             call = waiting.pop()
             if self.nodes[call].is_own:
                 own.append(call)
             else:
-                waiting += self._large(self.nodes[call].calls, least)
+                waiting += self._large_calls(self.nodes[call].calls, least)
         # What a library calls back is the program's own again.
         return self._gives_way(at, own, most=_MOST) if node.is_own else own
 
-    def _large(self, calls: Iterable[int], least: float) -> list[int]:
+    def _large_calls(self, calls: Iterable[int], least: float) -> list[int]:
         return [call for call in calls if self.nodes[call].time_ps >= least]
 
     def _gives_way(self, at: int, calls: list[int], *, most: float = _ALL) -> list[int]:
         """Return those of some calls among which a function's time is divided.
 
         Args:
-            at: The function.
-            calls: The functions that it calls.
             most: The share of its time from which one of them is told apart alone.
         """
         whole = self.nodes[at].time_ps
@@ -312,7 +301,9 @@ class _Tree(Frozen, frozen=True, eq=True):
         several = len(pieces) > 1 and sum(shares[it] for it in pieces) >= _TOGETHER
         return pieces if only or several else []
 
-    def _deepest(self, at: int, apart: list[int], left: int, least: float) -> int:
+    def _deepest_function(
+        self, at: int, apart: list[int], left: int, least: float
+    ) -> int:
         """Return the deepest function that takes most of what a path keeps."""
         most = max(_MOST * left, least)
         without = set(apart)
@@ -320,14 +311,14 @@ class _Tree(Frozen, frozen=True, eq=True):
             calls = (
                 call
                 for call in self.nodes[at].calls
-                if call not in without and self._kept(call, without) >= most
+                if call not in without and self._kept_time(call, without) >= most
             )
             inner = next(calls, None)
             if inner is None:
                 return self.nodes[at].type
             at = inner
 
-    def _kept(self, at: int, apart: set[int]) -> int:
+    def _kept_time(self, at: int, apart: set[int]) -> int:
         """Return the time of a path without what is told apart."""
         time, waiting = self.nodes[at].time_ps, [at]
         while apart and waiting:
@@ -369,7 +360,7 @@ def _is_part_of_caller(
     return False
 
 
-def _loops(
+def _paths_around_steps(
     path: NDArray[np.int64],
     count: int,
     runs: tuple[NDArray[np.int64], NDArray[np.int64]],
@@ -402,7 +393,7 @@ def _loops(
     return found & nearly
 
 
-def _paths(
+def _number_call_paths(
     frames: FunctionFrames, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Number the paths of calls.

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.places import marker_names
-from stepscope.derive.account.thread_waits import lasting, off_core, together
+from stepscope.derive.account.thread_waits import common_spans, long_intervals, off_core
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.function_purposes import FunctionPurpose, idle_waits
 from stepscope.derive.intervals.spans import Spans
@@ -133,7 +133,7 @@ class _Told(Frozen, frozen=True, eq=True):
     waiting: Spans
     calling: Spans
 
-    def within(self, within: Spans) -> _Told:
+    def limit_to(self, within: Spans) -> _Told:
         """Return the part of all that lies in a set."""
         return _Told(*(within & getattr(self, field) for field in _TOLD))
 
@@ -151,7 +151,7 @@ _WRITES: Final = Pattern(r"(?:^|\.)(?:save_|write_)checkpoint\w*$")
 _WRITING: Final = (FunctionPurpose.CHECKPOINT, FunctionPurpose.SUMMARY)
 
 
-def _of_functions(
+def _states_by_functions(
     frames: FunctionFrames | Unavailable, purposes: FunctionPurposes | Unavailable
 ) -> tuple[dict[int, _Told], Spans]:
     if isinstance(frames, Unavailable) or isinstance(purposes, Unavailable):
@@ -192,12 +192,10 @@ class HostStates(Frozen, frozen=True):
         threads: Rows of tracks of the threads that are asked what they do.
         notes: Those of them that hold nothing but what was noted of a thread of the
             program, which has another line of its own.
-        profiler: The recording's own work on any thread.
         chores: Ranges named as callbacks, metrics, evaluations or logs.
         dense: Where ops or launches begin in quick succession on the step threads.
         told: Row of tracks → what functions and ranges of the user tell.
         awaiting: Where a function waits for another thread, and none works.
-        off_core: Row of tracks → where the thread had no core.
     """
 
     classes: HostClasses
@@ -211,22 +209,22 @@ class HostStates(Frozen, frozen=True):
     awaiting: Spans
     off_core: dict[int, Spans]
 
-    def programs(self) -> tuple[int, ...]:
+    def program_threads(self) -> tuple[int, ...]:
         """Return those of the threads that run the program."""
         return tuple(it for it in self.threads if it in self.told)
 
-    def claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
+    def thread_claims(self, track: int, within: Spans, of_any_thread: Claims) -> Claims:
         """Return what the state of one launching thread claims of a set, in order.
 
         Args:
             of_any_thread: What `claims_of_any_thread` returns of it.
         """
-        active = self.doing(track, within)
-        told = self.told.get(track, _NOTHING_TOLD).within(within)
+        active = self.doing_spans(track, within)
+        told = self.told.get(track, _NOTHING_TOLD).limit_to(within)
         away = self.off_core.get(track, Spans.empty())
-        lines = (track, *self.notes) if track in self.programs() else (track,)
-        own = self._claims(
-            _of_all([self.classes.when(line, within) for line in lines]),
+        lines = (track, *self.notes) if track in self.program_threads() else (track,)
+        own = self._ordered_claims(
+            _union_states([self.classes.code_spans(line, within) for line in lines]),
             told,
             within,
             active=active,
@@ -241,22 +239,22 @@ class HostStates(Frozen, frozen=True):
 
     def claims_of_any_thread(self, within: Spans) -> Claims:
         """Return what all step threads together claim of a set, in order."""
-        return self._claims(
-            self._any(within),
-            self._told(within),
+        return self._ordered_claims(
+            self._state_of_threads(within),
+            self._states_within(within),
             within,
             active=None,
-            away=self._all_away(),
+            away=self._away_together(),
         )
 
     def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
-        told = self._told(within)
-        state = self._any(within)
+        told = self._states_within(within)
+        state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a thread of its own; what computes meanwhile does
         # not wait for it, and of several workers in one process one waits for that.
-        peers = _anywhere(self.classes, HostCode.PEER, within)
+        peers = _code_on_any_thread(self.classes, HostCode.PEER, within)
         peers = peers - state(HostCode.HOST_COMPUTE)
         waits = self.classes.input_wait
         return (
@@ -269,26 +267,20 @@ class HostStates(Frozen, frozen=True):
                 "input",
                 waits
                 | state(HostCode.FILE_READ)
-                | self._for_batch(state, within)
-                | _without(told.fetching, state, _SEEN),
+                | self._waits_for_batch(state, within)
+                | _subtract_codes(told.fetching, state, _SEEN),
             ),
             ("output", state(HostCode.OUTPUT) | told.writing),
-            (
-                "between",
-                (self.chores | state(HostCode.GARBAGE)) & self.between,
-            ),
+            ("between", (self.chores | state(HostCode.GARBAGE)) & self.between),
             *((("host_compute", work),) if not isinstance(work, Unavailable) else ()),
-            (
-                "host_compute",
-                state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL),
-            ),
-            ("sync", _union(state, _BLOCKED) | told.waiting),
+            ("host_compute", state(HostCode.GARBAGE) | state(HostCode.SYSTEM_CALL)),
+            ("sync", _union_codes(state, _BLOCKED) | told.waiting),
             ("host_compute", told.named | told.calling),
-            ("sync", self._all_away()),
+            ("sync", self._away_together()),
             ("between", self.between),
         )
 
-    def _claims(
+    def _ordered_claims(
         self,
         state: _State,
         told: _Told,
@@ -302,25 +294,22 @@ class HostStates(Frozen, frozen=True):
         # long, so that they are found first.
         dense = within & self.dense
         long = told.named - dense - self.awaiting
-        silent = _without(long, state, (*_LAUNCHES, *_WAITING))
+        silent = _subtract_codes(long, state, (*_LAUNCHES, *_WAITING))
         swift = dense if active is None else dense & active
-        swift = swift - lasting(away)
+        swift = swift - long_intervals(away)
         garbage = state(HostCode.GARBAGE)
-        waits = _anywhere(self.classes, HostCode.INPUT_WAIT, within)
+        waits = _code_on_any_thread(self.classes, HostCode.INPUT_WAIT, within)
         return (
             ("profiler", self.profiler),
             ("compile", state(HostCode.COMPILE) | state(HostCode.TRACING)),
             ("peer", state(HostCode.PEER)),
             (
                 "input",
-                _union(state, _INPUT)
-                | self._for_batch(state, within)
-                | _without(waits | told.fetching, state, _WORKING),
+                _union_codes(state, _INPUT)
+                | self._waits_for_batch(state, within)
+                | _subtract_codes(waits | told.fetching, state, _WORKING),
             ),
-            (
-                "output",
-                _union(state, _OUTPUT) | told.writing,
-            ),
+            ("output", _union_codes(state, _OUTPUT) | told.writing),
             ("between", (self.chores | garbage) & self.between),
             (
                 "host_compute",
@@ -333,8 +322,8 @@ class HostStates(Frozen, frozen=True):
             # Earlier claims have all other codes.
             (
                 "launch",
-                _union(state, _LAUNCHING)
-                | _without(swift | told.calling, state, _WAITING),
+                _union_codes(state, _LAUNCHING)
+                | _subtract_codes(swift | told.calling, state, _WAITING),
             ),
             (
                 "sync",
@@ -347,7 +336,7 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _told(self, within: Spans) -> _Told:
+    def _states_within(self, within: Spans) -> _Told:
         return _Told(
             *(
                 _union_within((getattr(it, field) for it in self.told.values()), within)
@@ -355,19 +344,20 @@ class HostStates(Frozen, frozen=True):
             )
         )
 
-    def _for_batch(self, state: _State, within: Spans) -> Spans:
-        """Return where a thread waits while another one makes a batch."""
+    def _waits_for_batch(self, state: _State, within: Spans) -> Spans:
         blocked = state(HostCode.SYSTEM_WAIT)
         if not len(blocked):
             return blocked
         return blocked & Spans.union_of(
-            _anywhere(self.classes, code, within) for code in _MAKING
+            _code_on_any_thread(self.classes, code, within) for code in _MAKING
         )
 
-    def _all_away(self) -> Spans:
-        return together([self.off_core.get(it, Spans.empty()) for it in self.threads])
+    def _away_together(self) -> Spans:
+        return common_spans(
+            [self.off_core.get(it, Spans.empty()) for it in self.threads]
+        )
 
-    def doing(self, track: int, within: Spans) -> Spans:
+    def doing_spans(self, track: int, within: Spans) -> Spans:
         """Return where something says what a thread itself does."""
         if track not in self.threads:
             return Spans.empty()
@@ -376,14 +366,18 @@ class HostStates(Frozen, frozen=True):
         functions = self.told.get(track, _NOTHING_TOLD)
         return _union_within((*told, functions.named, functions.calling), within)
 
-    def _any(self, within: Spans) -> _State:
+    def _state_of_threads(self, within: Spans) -> _State:
         classes = self.classes
-        driving = set(classes.threads.tracks())
+        driving = set(classes.threads.driving_tracks())
         when = {
-            track: within & classes.threads.when(track) if track in driving else within
+            track: within & classes.threads.driven_spans(track)
+            if track in driving
+            else within
             for track in self.threads
         }
-        return _of_all([classes.when(track, mine) for track, mine in when.items()])
+        return _union_states(
+            [classes.code_spans(track, mine) for track, mine in when.items()]
+        )
 
 
 def host_states(
@@ -402,10 +396,10 @@ def host_states(
     """Collect the states of the threads that drive the steps."""
     rows_of = host_classes.rows
     types = handles(events, "type")
-    functions, awaiting = _of_functions(function_frames, function_purposes)
-    calling = rows_of.having(types, of_the_program(event_types, event_kinds))
-    threads, program = _threads(tracks, calling, host_classes, functions)
-    notes = _notes(tracks, calling, host_classes)
+    functions, awaiting = _states_by_functions(function_frames, function_purposes)
+    calling = rows_of.tracks_having(types, of_the_program(event_types, event_kinds))
+    threads, program = _asked_threads(tracks, calling, host_classes, functions)
+    notes = _note_lines(tracks, calling, host_classes)
     threads += [track for track in notes if track not in threads]
     plain_classes = (HostClass.NONE, *SYSTEM_CLASSES)
     telling = np.isin(event_kinds.host_class, plain_classes) & ~event_kinds.has(
@@ -420,19 +414,19 @@ def host_states(
     }
     chores = []
     for track in threads:
-        rows = rows_of.rows(track)
+        rows = rows_of.track_rows(track)
         mine = types[rows]
         sets = host_classes.by_thread.get(track, {})
         # The silence of a thread of a pool says nothing of the program.
         if program[track]:
             plain = host_classes.code[rows] == HostCode.NOTHING
             ran = functions.get(track, _NOTHING_TOLD)
-            named = rows_of.spans(rows, telling[mine] & plain) | (
+            named = rows_of.covered_spans(rows, telling[mine] & plain) | (
                 ran.named - sets.get(HostCode.PIPELINE, Spans.empty())
             )
             told[track] = msgspec.structs.replace(ran, named=named)
         if chore.any():
-            chores.append(rows_of.spans(rows, chore[mine]))
+            chores.append(rows_of.covered_spans(rows, chore[mine]))
     latency_ps = (
         0 if isinstance(launch_latency, Unavailable) else launch_latency.latency_ps
     )
@@ -440,10 +434,10 @@ def host_states(
         classes=host_classes,
         threads=tuple(threads),
         notes=tuple(notes),
-        profiler=_recording(tracks, rows_of, event_kinds.host_class, types),
+        profiler=_recorder_spans(tracks, rows_of, event_kinds.host_class, types),
         chores=Spans.union_of(chores),
         between=between_steps,
-        dense=_dense(
+        dense=_busy_with_ops(
             rows_of, threads, host_classes.code, most_ps=long_stretch_ps(latency_ps)
         ),
         told=told,
@@ -452,7 +446,7 @@ def host_states(
     )
 
 
-def _recording(
+def _recorder_spans(
     tracks: pl.DataFrame,
     rows_of: TrackRows,
     host_class: NDArray[np.uint8],
@@ -464,12 +458,12 @@ def _recording(
         return Spans.empty()
     on_host = np.flatnonzero(absent(tracks["device"]))
     return Spans.union_of(
-        rows_of.spans(rows, own[types[rows]])
-        for rows in map(rows_of.rows, on_host.tolist())
+        rows_of.covered_spans(rows, own[types[rows]])
+        for rows in map(rows_of.track_rows, on_host.tolist())
     )
 
 
-def _threads(
+def _asked_threads(
     tracks: pl.DataFrame,
     calling: NDArray[np.bool_],
     classes: HostClasses,
@@ -479,10 +473,9 @@ def _threads(
 
     Args:
         calling: By row of tracks, whether it holds calls or frames of the program.
-        functions: The functions that ran, by row of tracks.
     """
     on_host = absent(tracks["device"])
-    found = [track for track in classes.threads.tracks() if on_host[track]]
+    found = [track for track in classes.threads.driving_tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True
     if not program[found].any():
@@ -495,7 +488,7 @@ def _threads(
     return found, program | marked
 
 
-def _notes(
+def _note_lines(
     tracks: pl.DataFrame, calling: NDArray[np.bool_], classes: HostClasses
 ) -> list[int]:
     """Return the lines that only say something of the program's first thread.
@@ -512,15 +505,15 @@ def _notes(
         for track in np.flatnonzero(chosen.to_numpy()).tolist()
         if not calling[track]
         and _NOTED.issuperset(classes.by_thread.get(track, {}))
-        and track not in classes.threads.tracks()
+        and track not in classes.threads.driving_tracks()
     ]
 
 
-def _of_all(threads: Sequence[_State]) -> _State:
+def _union_states(threads: Sequence[_State]) -> _State:
     return cache(lambda code: Spans.union_of(state(code) for state in threads))
 
 
-def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
+def _subtract_codes(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
     for code in codes:
         if not len(spans):
             break
@@ -528,11 +521,11 @@ def _without(spans: Spans, state: _State, codes: Iterable[HostCode]) -> Spans:
     return spans
 
 
-def _union(state: _State, codes: Iterable[HostCode]) -> Spans:
+def _union_codes(state: _State, codes: Iterable[HostCode]) -> Spans:
     return Spans.union_of(state(code) for code in codes)
 
 
-def _anywhere(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
+def _code_on_any_thread(classes: HostClasses, code: HostCode, within: Spans) -> Spans:
     sets = (found[code] for found in classes.by_thread.values() if code in found)
     return _union_within(sets, within)
 
@@ -541,12 +534,8 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
     return Spans.union_of(within & spans for spans in sets)
 
 
-def _dense(
-    rows_of: TrackRows,
-    threads: Iterable[int],
-    code: NDArray[np.uint8],
-    *,
-    most_ps: int,
+def _busy_with_ops(
+    rows_of: TrackRows, threads: Iterable[int], code: NDArray[np.uint8], *, most_ps: int
 ) -> Spans:
     """Return where a thread is busy with ops, or a begin soon follows what it did."""
     begins = np.zeros(256, np.uint8)
@@ -559,5 +548,5 @@ def _dense(
             begins=begins,
             most_ps=most_ps,
         )
-        for rows in map(rows_of.rows, threads)
+        for rows in map(rows_of.track_rows, threads)
     )

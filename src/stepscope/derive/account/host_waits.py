@@ -119,7 +119,7 @@ def host_waits(
     if (inside & own.seen).length_ps < _ENOUGH * inside.length_ps:
         return _NOTHING_SEEN
     asleep = inside & own.asleep
-    others = _others(
+    others = _other_threads(
         core_time, place, tracks, (function_frames, frames_beside), main=main
     )
     busy = asleep & Spans.union_of(one.time.awake for one in others)
@@ -138,11 +138,11 @@ def host_waits(
     found = function_parts(function_frames, asleep, track=main, windows=naming.windows)
     if found[0].type < 0:
         return _NOTHING_SEEN
-    function = naming.function(
+    function = naming.function_name(
         function_frames, found[0].type, found[0].detail
     )._replace(loop=found[0].is_loop)
     works = busy.length_ps >= _MOST * asleep.length_ps
-    thread, running, of_library = _most(naming, others, asleep, works=works)
+    thread, running, of_library = _awaited_thread(naming, others, asleep, works=works)
     return HostWaits(
         *(asleep, function, busy.length_ps, thread, running, works),
         of_library=of_library,
@@ -150,7 +150,7 @@ def host_waits(
     )
 
 
-def _others(
+def _other_threads(
     core_time: CoreTime,
     own: tuple[str, int | None, int],
     tracks: pl.DataFrame,
@@ -172,7 +172,7 @@ def _others(
     ]
 
 
-def _most(
+def _awaited_thread(
     naming: Naming, others: list[_Other], asleep: Spans, *, works: bool
 ) -> tuple[str | None, Name | None, bool]:
     """Return the thread that a wait is for, its function, and whether a library's.
@@ -191,7 +191,9 @@ def _most(
         for one in threads:
             spans = asleep & (one.time.awake if works else one.time.asleep)
             during += spans.length_ps
-            for name, time, library in _functions(naming, one, spans, idle=not works):
+            for name, time, library in _functions_of_thread(
+                naming, one, spans, idle=not works
+            ):
                 named[name] += time
                 of_library |= {name} if library else set()
         ranked = sorted(named.items(), key=lambda item: -item[1])
@@ -204,7 +206,7 @@ def _most(
     return label, running, running in of_library
 
 
-def _functions(
+def _functions_of_thread(
     naming: Naming, thread: _Other, spans: Spans, *, idle: bool
 ) -> list[tuple[Name, int, bool]]:
     """Return what a thread is in for a set, but for waits for other threads.
@@ -231,6 +233,6 @@ def _functions(
         library = outer is not None and bool(outer.library)
         if idle and library:
             continue
-        name = naming.function(frames, part.type, part.detail)
+        name = naming.function_name(frames, part.type, part.detail)
         found.append((name._replace(loop=part.is_loop), part.time_ps, library))
     return found

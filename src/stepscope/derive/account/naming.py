@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.derive.account.function_parts import calling_function, function_parts
 from stepscope.derive.account.places import marker_names
 from stepscope.derive.account.thread_waits import (
-    awaited,
+    awaited_thread,
     host_threads,
     lines_without_core,
 )
@@ -114,20 +114,16 @@ class Naming(Frozen, frozen=True, dict=True):
     """The events and functions that give time its names.
 
     Attributes:
-        classes: What each host event does.
-        frames: The functions that ran; None where none were recorded.
         names: Name by row of event_types; an op has one wherever it occurs.
         marks: By row of event_types: whether it marks steps, which names nothing.
         passing: By row of event_types: whether it only hands work on.
         calls: By row of event_types: whether it calls a graph or a compiled function.
         system: By row of event_types: whether it is a function of the operating
             system's libraries.
-        types: Row of event_types by row of events.
         has_ops: Whether any op of a framework was recorded, or any Python.
         threads: Rows of tracks of the host's threads, those that drive steps first.
         program: The thread that runs the program itself; None where there is none.
         function_tracks: Rows of tracks with functions, the program's own first.
-        windows: Starts and ends of the measured windows.
         off_core: Row of tracks of a thread → of the line of its time without a core.
         lines: Row of tracks of each thread of the host → its name.
         ran: The lines of functions that ran; None where none were recorded.
@@ -150,18 +146,12 @@ class Naming(Frozen, frozen=True, dict=True):
     lines: dict[int, str]
     ran: FunctionLines | None
 
-    def parts(
+    def named_parts(
         self, device: DeviceAccount, owner: str, spans: Spans
     ) -> list[tuple[Name, int]]:
-        """Name the time of one owner; the parts add up to it.
-
-        Args:
-            device: The device whose time it is.
-            owner: The owner, or a topic.
-            spans: Its time, or a part of it.
-        """
+        """Name the time of one owner; the parts add up to it."""
         if owner == "unexplained":
-            return self._around(spans)
+            return self._parts_around(spans)
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
         found: list[tuple[Name, int]] = []
@@ -172,35 +162,36 @@ class Naming(Frozen, frozen=True, dict=True):
             way = way - self._long_calls(device, way)
             found += [(LAUNCH_LATENCY, way.length_ps)] if len(way) else []
             left = left - way
-        for track in self.in_order(device):
+        for track in self.asked_threads(device):
             if not len(left):
                 break
-            named = self._by_events(track, owner, left)
+            named = self._parts_by_events(track, owner, left)
             found += named.parts
             left = left - named.spans
         tasks = self.tasks_of_ops(device, owner, left)
         if len(tasks):
-            found += self.rest(owner, tasks, on_device=False)
+            found += self.remaining_parts(owner, tasks, on_device=False)
             left = left - tasks
         # Between the launches of a program without ops its own functions run.
         told = owner in OF_FUNCTIONS or (owner == "launch" and not self.has_ops)
         for track in self.function_tracks if told else ():
             if not len(left):
                 break
-            named = self._by_functions(track, left)
+            named = self._parts_by_functions(track, left)
             found += named.parts
             left = left - named.spans
         if len(left):
-            found += self.rest(owner, left, on_device=device.device is not None)
+            found += self.remaining_parts(
+                owner, left, on_device=device.device is not None
+            )
         return found
 
     def _long_calls(self, device: DeviceAccount, spans: Spans) -> Spans:
-        """Return where launch calls that take long meet a set."""
         found = []
-        for track in self.in_order(device) if len(spans) else ():
-            if not self.classes.has(track, HostCode.LAUNCH):
+        for track in self.asked_threads(device) if len(spans) else ():
+            if not self.classes.may_have(track, HostCode.LAUNCH):
                 continue
-            at = self._meeting(track, spans, [HostCode.LAUNCH])
+            at = self._meeting_rows(track, spans, [HostCode.LAUNCH])
             long = at[self.classes.rows.dur_ps[at] >= _LONG_CALL_PS]
             start = self.classes.rows.start_ps[long]
             found.append(Spans.from_events(start, self.classes.rows.dur_ps[long]))
@@ -220,61 +211,67 @@ class Naming(Frozen, frozen=True, dict=True):
             return Spans.empty()
         return spans & work
 
-    def in_order(self, device: DeviceAccount) -> tuple[int, ...]:
+    def asked_threads(self, device: DeviceAccount) -> tuple[int, ...]:
         """Return the threads that are asked, those that launch on a device first."""
         first = [track for track in device.walked_by if track >= 0]
         return tuple(dict.fromkeys((*first, *self.threads)))
 
-    def rows_of(
+    def covering_rows(
         self, track: int, owner: str, spans: Spans
     ) -> tuple[Spans, NDArray[np.int64], NDArray[np.int64]]:
         """Return what a thread's events of an owner's codes cover of a set.
 
         With it come the rows of these events, and how much is named by each.
         """
-        has = self.classes.has
+        has = self.classes.may_have
         wanted = [code for code in codes_that_name(owner) if has(track, code)]
-        covered = Spans.union_of(map(self.classes.when(track, spans), wanted))
+        covered = Spans.union_of(map(self.classes.code_spans(track, spans), wanted))
         if not len(covered):
             nothing = np.empty(0, np.int64)
             return covered, nothing, nothing
         outermost = owner == "launch" or set(wanted) <= set(STICKY)
-        at = self._meeting(track, covered, wanted, outermost=outermost)
-        time = self._within(covered, at) if outermost else self._own(at, covered)
+        at = self._meeting_rows(track, covered, wanted, outermost=outermost)
+        time = (
+            self._time_within(covered, at)
+            if outermost
+            else self._self_time(at, covered)
+        )
         return covered, at, time
 
-    def _by_events(self, track: int, owner: str, spans: Spans) -> _Named:
+    def _parts_by_events(self, track: int, owner: str, spans: Spans) -> _Named:
         """Name what one thread's own events of an owner's codes cover of a set."""
-        covered, at, time = self.rows_of(track, owner, spans)
+        covered, at, time = self.covering_rows(track, owner, spans)
         if not len(covered):
             return _Named([], covered)
         if owner == "launch":
             # Name launching by the outermost op around it, calls apart.
-            calls = self.classes.when(track, covered)(HostCode.LAUNCH)
+            calls = self.classes.code_spans(track, covered)(HostCode.LAUNCH)
             parts = []
             for detail, part in (("launch call", calls), ("dispatch", covered - calls)):
                 # A call outside of any op is named by itself.
                 parts += [
                     (Name(name.name, detail), spent)
-                    for name, spent in self._by_type(at, self._within(part, at))
+                    for name, spent in self._parts_by_type(
+                        at, self._time_within(part, at)
+                    )
                 ]
         else:
-            parts = self._by_type(at, time)
+            parts = self._parts_by_type(at, time)
         if owner == "sync":
-            parts = self._with_awaited(track, covered, parts)
+            parts = self._add_awaited(track, covered, parts)
         rest = covered.length_ps - sum(time for _, time in parts)
         if rest > 0:
             parts.append((UNNAMED, rest))
         return _Named(parts, covered)
 
-    def _with_awaited(
+    def _add_awaited(
         self, track: int, spans: Spans, parts: list[tuple[Name, int]]
     ) -> list[tuple[Name, int]]:
         """Say beside waits for other threads what one of them did meanwhile."""
-        waits = self.classes.when(track, spans)(HostCode.SYSTEM_WAIT)
+        waits = self.classes.code_spans(track, spans)(HostCode.SYSTEM_WAIT)
         if not len(waits):
             return parts
-        found = awaited(
+        found = awaited_thread(
             self.classes,
             self.lines,
             waits,
@@ -285,13 +282,13 @@ class Naming(Frozen, frozen=True, dict=True):
         )
         if found is None:
             return parts
-        told = f"while {found[0]} is in {self._place(found[1])}"
+        told = f"while {found[0]} is in {self._place_text(found[1])}"
         return [
             (Name(f"{name.name}, {told}") if name.function else name, time)
             for name, time in parts
         ]
 
-    def _meeting(
+    def _meeting_rows(
         self,
         track: int,
         spans: Spans,
@@ -299,45 +296,42 @@ class Naming(Frozen, frozen=True, dict=True):
         *,
         outermost: bool = False,
     ) -> NDArray[np.int64]:
-        """Return the rows of a thread that have wanted codes and meet a set."""
-        return self.classes.rows.meeting(
+        return self.classes.rows.meeting_rows(
             track, spans, code=self.classes.code, wanted=wanted, outermost=outermost
         )
 
-    def _within(self, spans: Spans, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how much of a set each row covers."""
+    def _time_within(self, spans: Spans, at: NDArray[np.int64]) -> NDArray[np.int64]:
         start = self.classes.rows.start_ps[at]
         return spans.within(start, start + self.classes.rows.dur_ps[at])
 
-    def _own(self, at: NDArray[np.int64], spans: Spans) -> NDArray[np.int64]:
+    def _self_time(self, at: NDArray[np.int64], spans: Spans) -> NDArray[np.int64]:
         """Return what each row covers of a set while no row inside it runs."""
         start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
         nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
-        time = self._within(spans, at)
+        time = self._time_within(spans, at)
         own = time.copy()
         inside = nested.parent >= 0
         np.subtract.at(own, nested.parent[inside], time[inside])
         return np.maximum(own, 0)
 
-    def _by_type(
+    def _parts_by_type(
         self, at: NDArray[np.int64], time: NDArray[np.int64]
     ) -> list[tuple[Name, int]]:
         kind, place = np.unique(self.types[at], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
         np.add.at(total, place, time)
         return [
-            (self.of_type(row), spent)
+            (self.type_name(row), spent)
             for row, spent in zip(kind.tolist(), total.tolist(), strict=True)
             if spent
         ]
 
-    def of_type(self, kind: int) -> Name:
+    def type_name(self, kind: int) -> Name:
         """Return the name of events, by row of event_types."""
         name = self.names[kind]
         return Name(name, function=name) if self.system[kind] else Name(name)
 
-    def _by_functions(self, track: int, spans: Spans) -> _Named:
-        """Name a set by the functions that ran on one thread."""
+    def _parts_by_functions(self, track: int, spans: Spans) -> _Named:
         frames = self.frames
         if frames is None:
             return _Named([], Spans.empty())
@@ -346,13 +340,13 @@ class Naming(Frozen, frozen=True, dict=True):
         for part in function_parts(
             frames, covered, track=track, windows=self.windows, lines=self.ran
         ):
-            name = self.function(frames, part.type, part.detail)
+            name = self.function_name(frames, part.type, part.detail)
             line = name.detail if part.line < 0 else f"line {part.line}"
             name = name._replace(loop=part.is_loop, detail=line)
             parts.append((name, part.time_ps))
         return _Named(parts, covered)
 
-    def callers(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
+    def calling_functions(self, owner: str, spans: Spans) -> list[tuple[Name, int]]:
         """Return the function of the program that calls most of a set, if one does.
 
         Only batches are made on other threads than the program's first one.
@@ -377,10 +371,13 @@ class Naming(Frozen, frozen=True, dict=True):
         # The loop is told where nothing else is.
         found.sort(key=lambda called: called.is_loop)
         return [
-            (self.function(frames, called.type), called.time_ps) for called in found[:1]
+            (self.function_name(frames, called.type), called.time_ps)
+            for called in found[:1]
         ]
 
-    def function(self, frames: FunctionFrames, kind: int, detail: int = -1) -> Name:
+    def function_name(
+        self, frames: FunctionFrames, kind: int, detail: int = -1
+    ) -> Name:
         """Return the name of a function, by rows of event_types; -1 for none."""
         if kind < 0:
             return UNNAMED
@@ -388,7 +385,7 @@ class Naming(Frozen, frozen=True, dict=True):
         told = None if detail < 0 else frames.names[detail].function
         return Name(name.function, told, name.function, name.file, name.line)
 
-    def rest(
+    def remaining_parts(
         self, owner: str, spans: Spans, *, on_device: bool
     ) -> list[tuple[Name, int]]:
         """Name what neither events of the owner nor functions name."""
@@ -396,18 +393,18 @@ class Naming(Frozen, frozen=True, dict=True):
             between = _BETWEEN_OPS if self.has_ops else _BETWEEN_LAUNCHES
             return [(between, spans.length_ps)]
         if owner in _NAMED_AS:
-            return self._by_ops(_NAMED_AS[owner], spans)
+            return self._parts_by_ops(_NAMED_AS[owner], spans)
         if owner in {"host_compute", "debugging"}:
             pool = owner == "host_compute" and not on_device
-            return self._by_ranges(spans, _POOL_TASKS if pool else UNNAMED)
+            return self._parts_by_ranges(spans, _POOL_TASKS if pool else UNNAMED)
         if owner == "sync":
             lines = (self.off_core[it] for it in self.threads if it in self.off_core)
-            return self._by_ranges(spans, UNNAMED, tuple(lines))
+            return self._parts_by_ranges(spans, UNNAMED, tuple(lines))
         if owner in {"between", "unfed", "unnamed"}:
-            return self._by_neighbours(spans)
+            return self._parts_by_neighbours(spans)
         return [(UNNAMED, spans.length_ps)]
 
-    def _by_ranges(
+    def _parts_by_ranges(
         self, spans: Spans, last: Name, tracks: tuple[int, ...] | None = None
     ) -> list[tuple[Name, int]]:
         """Name by the innermost range around, thread after thread."""
@@ -415,32 +412,34 @@ class Naming(Frozen, frozen=True, dict=True):
         for track in self.threads if tracks is None else tracks:
             if not len(spans):
                 break
-            at = self._meeting(track, spans, [HostCode.NOTHING])
+            at = self._meeting_rows(track, spans, [HostCode.NOTHING])
             at = at[~self.marks[self.types[at]]]
             start = self.classes.rows.start_ps[at]
             covered = spans & Spans.from_events(start, self.classes.rows.dur_ps[at])
-            found += self._by_type(at, self._own(at, covered))
+            found += self._parts_by_type(at, self._self_time(at, covered))
             spans = spans - covered
         if len(spans):
             found.append((last, spans.length_ps))
         return found
 
-    def _by_ops(self, owners: tuple[str, ...], spans: Spans) -> list[tuple[Name, int]]:
+    def _parts_by_ops(
+        self, owners: tuple[str, ...], spans: Spans
+    ) -> list[tuple[Name, int]]:
         """Name by events of some owners, thread after thread, then by ranges."""
         found: list[tuple[Name, int]] = []
         for owner in owners:
             for track in self.threads:
-                named = self._by_events(track, owner, spans)
+                named = self._parts_by_events(track, owner, spans)
                 found += named.parts
                 spans = spans - named.spans
-        return found + (self._by_ranges(spans, UNNAMED) if len(spans) else [])
+        return found + (self._parts_by_ranges(spans, UNNAMED) if len(spans) else [])
 
     @cached_property
     def _surroundings(self) -> Surroundings | None:
         """What the program's own thread did; None where no thread is known."""
         if self.program is None:
             return None
-        return Surroundings.of(
+        return Surroundings.observe_thread(
             *(self.classes.rows, self.program),
             code=self.classes.code,
             types=self.types,
@@ -449,30 +448,27 @@ class Naming(Frozen, frozen=True, dict=True):
             marks=self.marks,
         )
 
-    def _place(self, kind: int) -> str:
-        """Return the name of an event, of a function with its file and line."""
+    def _place_text(self, kind: int) -> str:
         found = None if self.frames is None else self.frames.names.get(kind)
         return str(self.names[kind]) if found is None else found.placed()
 
-    def _around(self, spans: Spans) -> list[tuple[Name, int]]:
-        """Say of long time without a cause what the program did around it."""
+    def _parts_around(self, spans: Spans) -> list[tuple[Name, int]]:
         long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
         told = Spans(spans.start_ps[long], spans.end_ps[long])
-        found = self._by_neighbours(told) if len(told) else []
+        found = self._parts_by_neighbours(told) if len(told) else []
         rest = spans.length_ps - told.length_ps
         return [*found, (UNNAMED, rest)] if rest or not found else found
 
-    def _by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
-        """Name each stretch by what the program did before and after it."""
+    def _parts_by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
         if self._surroundings is None:
             return [(UNNAMED, spans.length_ps)]
-        around = self._surroundings.near(spans)
+        around = self._surroundings.nearest_events(spans)
 
         @cache
         def name(first: int, last: int, *, inside: bool) -> Name:
             if first >= 0 and last >= 0 and self.marks[[first, last]].all():
                 return _FROM_STEP_TO_STEP
-            places = (None if it < 0 else self._place(it) for it in (first, last))
+            places = (None if it < 0 else self._place_text(it) for it in (first, last))
             return Name(told_around(*places, inside=inside))
 
         lengths = spans.end_ps - spans.start_ps
@@ -495,31 +491,21 @@ def naming(
     function_frames: FunctionFrames | Unavailable,
     function_lines: FunctionLines | Unavailable,
 ) -> Naming:
-    """Collect what can give time its names.
-
-    Args:
-        windows: The windows.
-        steps: The steps, whose marks name nothing.
-        tracks: The table.
-        events: The table.
-        event_types: The table.
-        event_kinds: What the names of the events say.
-        host_classes: What each host event does.
-        function_frames: The functions that ran.
-        function_lines: Their lines.
-    """
+    """Collect what can give time its names."""
     names, types = event_types["name"], handles(events, "type")
     on_host = absent(tracks["device"])
-    driving = [track for track in host_classes.threads.tracks() if on_host[track]]
+    driving = [
+        track for track in host_classes.threads.driving_tracks() if on_host[track]
+    ]
     of_program = of_the_program(event_types, event_kinds)
     frames = None if isinstance(function_frames, Unavailable) else function_frames
     framed = [] if frames is None else np.unique(frames.track).tolist()
     # A thread with ranges of the program and nothing else has no class of time.
     ranges = of_program & ~event_kinds.has(EventFlag.PYTHON_FRAME)
-    ranging = on_host & host_classes.rows.having(types, ranges)
+    ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *others)))
-    program = _program(threads, host_classes, by_row(of_program, types))
+    program = _program_thread(threads, host_classes, by_row(of_program, types))
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
@@ -554,11 +540,11 @@ def naming(
     )
 
 
-def _program(
+def _program_thread(
     threads: tuple[int, ...], classes: HostClasses, calls: NDArray[np.bool_]
 ) -> int | None:
     """Return the thread that carries the marks, else the one that calls most."""
     marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
-    made = {track: int(calls[classes.rows.rows(track)].sum()) for track in pool}
+    made = {track: int(calls[classes.rows.track_rows(track)].sum()) for track in pool}
     return max(pool, key=made.__getitem__, default=None)

@@ -53,7 +53,6 @@ class Launched(Frozen, frozen=True):
 
     Attributes:
         device: The activities of the device, in the order of their starts.
-        copies: By row of device_activity: whether it is a copy.
     """
 
     device: DeviceRows
@@ -129,7 +128,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     start, end = start[~short], end[~short]
     # No activity begins within a stretch, so what waits in it begins at its end or
     # later: the earliest return of all such calls is when the queue began to fill.
-    by = _endings(end, launched, facts.latency_ps)
+    by = _gap_endings(end, launched, facts.latency_ps)
     ended, called, returned = by.row >= 0, by.called_ps, by.returned_ps
     queued_from = np.clip(by.behind_ps, start, end)
     in_time = returned <= start - facts.latency_ps
@@ -140,13 +139,15 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     arrives = np.clip(arrives + facts.most_ps, on_way, end)
     walk_end = np.minimum(queued_from, on_way)
     blocks = ended & (on_way < end) & by.blocking
-    queued = Spans.union_of((_from_pairs(walk_end, on_way), _from_pairs(arrives, end)))
+    queued = Spans.union_of(
+        (_nonempty_spans(walk_end, on_way), _nonempty_spans(arrives, end))
+    )
     walked = start < walk_end
     return Gaps(
         switch=switch,
         queued=queued,
-        latency=_from_pairs(on_way[~blocks], arrives[~blocks]),
-        copy_call=_from_pairs(on_way[blocks], arrives[blocks]),
+        latency=_nonempty_spans(on_way[~blocks], arrives[~blocks]),
+        copy_call=_nonempty_spans(on_way[blocks], arrives[blocks]),
         copy_call_rows=by.row[blocks],
         walk_start_ps=start[walked],
         walk_end_ps=walk_end[walked],
@@ -155,7 +156,7 @@ def divided_gaps(idle: Spans, launched: Launched, facts: LaunchLatency) -> Gaps:
     )
 
 
-def _endings(
+def _gap_endings(
     end_ps: NDArray[np.int64], launched: Launched, latency_ps: int
 ) -> _Endings:
     device = launched.device
@@ -195,7 +196,7 @@ def _endings(
     return _Endings(row, called, returned, track, blocking, behind)
 
 
-def _from_pairs(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Spans:
+def _nonempty_spans(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Spans:
     """Return ascending disjoint pairs as a set, without those of no length."""
     some = starts < ends
     return Spans(starts[some], ends[some])
@@ -214,8 +215,6 @@ def charged_rows(
 
     Args:
         device: What the device did; None where there is none to look at.
-        ordinal: Number of the device to write.
-        idle: Owner of idle time → its instants.
         missing: Owners whose time is unknown: their columns are null, and what they
             would own is unexplained.
     """
@@ -306,7 +305,6 @@ class Account(Frozen, frozen=True):
         overlapped: Per (window, device) of `rows`: `<owner>_ps` of device work that
             overlapped work of an earlier owner; None without a device.
         devices: The instants themselves, by ordinal.
-        missing: Owner → why its time is unknown.
     """
 
     rows: pl.DataFrame
@@ -344,27 +342,28 @@ def account(
         windows: The windows; the one of the whole profile where there are no steps.
         host_states: What the step threads did; without it all idle time is
             unexplained.
-        device_timeline: The activities of each device by start.
     """
     hull = (
         int(ints(windows.rows, "start_ps").min()),
         int(ints(windows.rows, "end_ps").max()),
     )
-    launch = _Launching.of(device_timeline, correlation, launch_latency)
+    launch = _Launching.collect_launches(device_timeline, correlation, launch_latency)
     states = None if isinstance(host_states, Unavailable) else host_states
     between = Spans.empty() if isinstance(between_steps, Unavailable) else between_steps
     if isinstance(device_sets, Unavailable):
-        missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown(host_classes)
+        missing = dict.fromkeys(_OF_DEVICES, device_sets) | _unknown_host_owners(
+            host_classes
+        )
         left = Spans.of([hull])
         idle: dict[str, list[Spans]] = {name: [] for name in IDLE_OWNERS}
         if states is not None:
-            left = _claimed(left, states.claims_without_device(left), idle)
+            left = _apply_claims(left, states.claims_without_device(left), idle)
         idle["unexplained"].append(left)
         one = _device_account(None, idle, between, {}, Spans.empty())
-        return _account(windows.rows, (one,), None, missing)
+        return _build_account(windows.rows, (one,), None, missing)
     missing = {
         owner: why for one in device_sets.devices for owner, why in one.unknown.items()
-    } | _unknown(host_classes)
+    } | _unknown_host_owners(host_classes)
     if launch is None:
         missing |= dict.fromkeys(
             _OF_LAUNCHES,
@@ -381,9 +380,9 @@ def account(
         device_sets, devices=within or device_sets.devices
     )
     found = tuple(
-        _of_device(one, hull, states, between, launch) for one in working.devices
+        _account_device(one, hull, states, between, launch) for one in working.devices
     )
-    return _account(windows.rows, found, working, missing)
+    return _build_account(windows.rows, found, working, missing)
 
 
 #: Owners that only a device has.
@@ -406,7 +405,7 @@ class _Launching(Frozen, frozen=True):
     facts: LaunchLatency
 
     @classmethod
-    def of(
+    def collect_launches(
         cls,
         device_timeline: DeviceTimeline | Unavailable,
         correlation: Correlation | Unavailable,
@@ -427,12 +426,12 @@ class _Launching(Frozen, frozen=True):
             facts=launch_latency,
         )
 
-    def gaps(self, device: int, idle: Spans) -> Gaps:
+    def divide_gaps(self, device: int, idle: Spans) -> Gaps:
         launched = Launched(self.timeline[device], self.correlation, self.copies)
         return divided_gaps(idle, launched, self.facts)
 
 
-def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
+def _unknown_host_owners(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     if isinstance(host, Unavailable):
         return dict.fromkeys(_OF_THREADS, host)
     found = {}
@@ -445,7 +444,7 @@ def _unknown(host: HostClasses | Unavailable) -> dict[str, Unavailable]:
     return found
 
 
-def _of_device(
+def _account_device(
     one: OneDevice,
     hull: tuple[int, int],
     states: HostStates | None,
@@ -463,9 +462,9 @@ def _of_device(
         left = free - recording
         claimed = states.claims_of_any_thread(left)
         claims = tuple((owner, spans) for owner, spans in claimed if owner != "launch")
-        idle["unexplained"].append(_claimed(left, claims, idle))
+        idle["unexplained"].append(_apply_claims(left, claims, idle))
         return _device_account(one.device, idle, between, {}, Spans.empty())
-    gaps = launching.gaps(one.device, free)
+    gaps = launching.divide_gaps(one.device, free)
     idle["switch"].append(gaps.switch - recording)
     idle["queued"].append(gaps.queued - recording)
     idle["launch"].append(gaps.latency - recording)
@@ -481,12 +480,12 @@ def _of_device(
         left = walk - recording
         claims = states.claims_of_any_thread(left)
         if track >= 0:
-            claims = states.claims(track, left, claims)
-        idle["unexplained"].append(_claimed(left, claims, idle))
+            claims = states.thread_claims(track, left, claims)
+        idle["unexplained"].append(_apply_claims(left, claims, idle))
     return _device_account(one.device, idle, between, walked, gaps.latency)
 
 
-def _claimed(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
+def _apply_claims(left: Spans, claims: Claims, idle: dict[str, list[Spans]]) -> Spans:
     """Give each claim its part of what is left, in order, and return the rest."""
     for owner, spans in claims:
         if not len(left):
@@ -509,7 +508,7 @@ def _device_account(
     return DeviceAccount(device, sets, between, walked, latency)
 
 
-def _account(
+def _build_account(
     windows: pl.DataFrame,
     devices: tuple[DeviceAccount, ...],
     device_sets: DeviceSets | None,

@@ -68,7 +68,6 @@ class AccountParts(Frozen, frozen=True):
         callers: Columns `CALLER_ROWS`: of a (device, owner, place) the program's own
             deepest function within a step from which most of that time is called, with
             the time inside it. What takes next to nothing of the windows has none.
-        window_ps: Sum of the measured windows.
     """
 
     rows: pl.DataFrame
@@ -93,34 +92,34 @@ def account_parts(
     found, callers = [], []
     for device in account.devices:
         for owner in (one for one in IDLE_OWNERS if one not in account.missing):
-            for place, spans in _places(device, device.idle[owner] & judged):
+            for place, spans in _split_by_place(device, device.idle[owner] & judged):
                 key = (device.device, owner, place)
                 found += [
                     (*key, *name, time)
-                    for name, time in _parts(namer, device, owner, spans)
+                    for name, time in _named_parts(namer, device, owner, spans)
                 ]
                 if namer is not None and spans.length_ps >= _CALLED * judged.length_ps:
                     callers += [
                         (*key, name.function, name.file, name.line, time)
-                        for name, time in namer.callers(owner, spans)
+                        for name, time in namer.calling_functions(owner, spans)
                     ]
     topics = [
         (one.device, topic, place, *name, time)
         for device, one in zip(account.devices, idle_topics.devices, strict=False)
         for topic in TOPICS
-        for place, spans in _places(device, one.spans[topic] & judged)
-        for name, time in _parts(namer, device, topic, spans)
+        for place, spans in _split_by_place(device, one.spans[topic] & judged)
+        for name, time in _named_parts(namer, device, topic, spans)
     ]
     return AccountParts(
-        _grouped(found),
-        _grouped(topics),
+        _sum_parts(found),
+        _sum_parts(topics),
         pl.DataFrame(callers, schema=CALLER_ROWS, orient="row"),
         int((ends - starts).sum()),
         len(starts),
     )
 
 
-def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
+def _sum_parts(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     rows = pl.DataFrame(found, schema=PART_ROWS, orient="row")
     grouped = rows.group_by(list(PART_ROWS)[:-1], maintain_order=True).agg(
         pl.col("time_ps").sum()
@@ -128,7 +127,7 @@ def _grouped(found: list[tuple[Any, ...]]) -> pl.DataFrame:
     return grouped.sort("time_ps", descending=True, maintain_order=True)
 
 
-def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
+def _split_by_place(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
     for place, part in zip(
         PLACES, (spans - device.between, spans & device.between), strict=True
     ):
@@ -136,12 +135,12 @@ def _places(device: DeviceAccount, spans: Spans) -> Iterator[tuple[str, Spans]]:
             yield place, part
 
 
-def _parts(
+def _named_parts(
     named: Naming | None, device: DeviceAccount, owner: str, spans: Spans
 ) -> list[tuple[Name, int]]:
     if named is None:
         return [(UNNAMED, spans.length_ps)]
-    return named.parts(device, owner, spans)
+    return named.named_parts(device, owner, spans)
 
 
 #: Event row of time that no event is.
@@ -154,7 +153,6 @@ class Ran(NamedTuple):
     Attributes:
         start_ps: Begin of what ran, or of the stretch that has no event.
         event: Row of events; -1 where no event is it.
-        name: What it is called, as in `AccountParts`.
     """
 
     start_ps: int
@@ -179,7 +177,7 @@ class RanMost(NamedTuple):
 def what_ran(
     naming: Naming, device: DeviceAccount, owner: str, spans: Spans, *, most: int
 ) -> RanMost:
-    """Return what ran during the time of one owner, by the rules of `Naming.parts`."""
+    """Return what ran in the time of an owner, by the rules of `Naming.named_parts`."""
     if owner not in NAMED_OWNERS:
         return pieces(spans, most=most)
     found: list[RanMost] = []
@@ -188,11 +186,11 @@ def what_ran(
         way = left & device.latency
         found.append(pieces(way, LAUNCH_LATENCY, most=most))
         left = left - way
-    for track in naming.in_order(device):
+    for track in naming.asked_threads(device):
         if not len(left):
             break
-        covered, at, time = naming.rows_of(track, owner, left)
-        found.append(_events(naming, at, time, most=most))
+        covered, at, time = naming.covering_rows(track, owner, left)
+        found.append(_largest_events(naming, at, time, most=most))
         rest = covered.length_ps - int(time.sum())
         if rest > 0:
             whole = Ran(*(covered.hull or (0, 0)), _NO_EVENT, UNNAMED, rest)
@@ -203,14 +201,14 @@ def what_ran(
     for track in naming.function_tracks if owner in OF_FUNCTIONS else ():
         if not len(left):
             break
-        functions, covered = _functions(naming, track, left, most=most)
+        functions, covered = _largest_functions(naming, track, left, most=most)
         found.append(functions)
         left = left - covered
     rest_of = pieces(left | tasks, most=most)
     named = [
         Ran(one.start_ps, one.end_ps, _NO_EVENT, *name)
         for one in rest_of.ran
-        for name in naming.rest(
+        for name in naming.remaining_parts(
             owner,
             Spans.of([(one.start_ps, one.end_ps)]),
             on_device=device.device is not None,
@@ -227,41 +225,40 @@ def pieces(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
     """Return the intervals of a set by themselves, as what no event is."""
     length = spans.end_ps - spans.start_ps
 
-    def made(at: int) -> tuple[int, int, int, Name]:
+    def described_part(at: int) -> tuple[int, int, int, Name]:
         return int(spans.start_ps[at]), int(spans.end_ps[at]), _NO_EVENT, name
 
-    return largest(length, made, most=most)
+    return largest(length, described_part, most=most)
 
 
 def largest(
     time_ps: NDArray[np.int64],
-    made: Callable[[int], tuple[int, int, int, Name]],
+    described_part: Callable[[int], tuple[int, int, int, Name]],
     *,
     most: int,
 ) -> RanMost:
     """Return the largest of some times, each with the rest of what ran by its place."""
     some = np.flatnonzero(time_ps > 0)
     order = some[np.argsort(-time_ps[some], kind="stable")[:most]]
-    ran = [Ran(*made(at), int(time_ps[at])) for at in order.tolist()]
+    ran = [Ran(*described_part(at), int(time_ps[at])) for at in order.tolist()]
     return RanMost(ran, len(some))
 
 
-def _events(
+def _largest_events(
     naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
 ) -> RanMost:
-    """Return rows of events that name some time, whole."""
     table = naming.classes.rows
 
-    def made(place: int) -> tuple[int, int, int, Name]:
+    def described_part(place: int) -> tuple[int, int, int, Name]:
         row = int(at[place])
         start = int(table.start_ps[row])
-        name = naming.of_type(int(naming.types[row]))
+        name = naming.type_name(int(naming.types[row]))
         return start, start + int(table.dur_ps[row]), row, name
 
-    return largest(time, made, most=most)
+    return largest(time, described_part, most=most)
 
 
-def _functions(
+def _largest_functions(
     naming: Naming, track: int, spans: Spans, *, most: int
 ) -> tuple[RanMost, Spans]:
     frames = naming.frames
@@ -275,9 +272,11 @@ def _functions(
     parent = frames.parent[mine]
     np.subtract.at(own, parent[parent >= 0], time[parent >= 0])
 
-    def made(row: int) -> tuple[int, int, int, Name]:
-        name = naming.function(frames, int(frames.type[row]))
+    def described_part(row: int) -> tuple[int, int, int, Name]:
+        name = naming.function_name(frames, int(frames.type[row]))
         first, last = int(frames.start_ps[row]), int(frames.end_ps[row])
         return first, last, int(frames.event[row]), name
 
-    return largest(own, made, most=most), spans & Spans.from_events(start, end - start)
+    return largest(own, described_part, most=most), spans & Spans.from_events(
+        start, end - start
+    )

@@ -49,29 +49,23 @@ def between_steps(
 
     Args:
         steps: The steps; without them nothing lies between.
-        activity_steps: Row of steps per activity, -1 for none.
     """
     nothing = Spans.empty()
     if isinstance(steps, Unavailable) or not windows.rows.height:
         return nothing
-    hull = Spans.of(
-        [
-            (
-                int(ints(windows.rows, "start_ps").min()),
-                int(ints(windows.rows, "end_ps").max()),
-            )
-        ]
+    begin, end = (
+        ints(windows.rows, "start_ps").min(),
+        ints(windows.rows, "end_ps").max(),
     )
+    hull = Spans.of([(int(begin), int(end))])
     if steps.source == "marker" and not steps.rows["end_ps"].null_count():
         starts = ints(steps.rows, "start_ps")
         return hull - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
     calls = _function_calls(events, event_kinds, host_classes)
     one_each = 0 < len(calls) <= steps.rows.height
     if host_classes.no_device:
-        found = (_served(requests), calls if one_each else nothing)
-        work = host_classes.host_compute
-        outside = [hull - each for each in found if _hold(each, work, hull)]
-        return outside[0] if outside else nothing
+        calls = calls if one_each else nothing
+        return _between_host_work(hull, host_classes.host_compute, requests, calls)
     if isinstance(correlation, Unavailable) or isinstance(activity_steps, Unavailable):
         return nothing
     launches = correlation.launches
@@ -93,19 +87,24 @@ def between_steps(
     return hull - Spans.from_events(first[some], (last - first)[some])
 
 
-def _served(requests: Requests | Unavailable) -> Spans:
-    if isinstance(requests, Unavailable):
+def _between_host_work(
+    hull: Spans,
+    work: Spans | Unavailable,
+    requests: Requests | Unavailable,
+    calls: Spans,
+) -> Spans:
+    """Return what lies outside of the requests, or else calls, that hold the work."""
+    if isinstance(work, Unavailable):
         return Spans.empty()
-    return Spans.from_events(
-        ints(requests.rows, "start_ps"), ints(requests.rows, "dur_ps")
-    )
-
-
-def _hold(calls: Spans, work: Spans | Unavailable, hull: Spans) -> bool:
-    if isinstance(work, Unavailable) or not len(calls):
-        return False
+    served = Spans.empty()
+    if not isinstance(requests, Unavailable):
+        rows = requests.rows
+        served = Spans.from_events(ints(rows, "start_ps"), ints(rows, "dur_ps"))
     done = work & hull
-    return (done & calls).length_ps >= _HELD * done.length_ps > 0
+    for holding in (served, calls):
+        if (done & holding).length_ps >= _HELD * done.length_ps > 0:
+            return hull - holding
+    return Spans.empty()
 
 
 def _function_calls(
@@ -114,7 +113,7 @@ def _function_calls(
     calls = kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
     rows = picked(handles(events, "type"), calls)
-    rows = rows[np.isin(track[rows], host.threads.tracks())]
+    rows = rows[np.isin(track[rows], host.threads.driving_tracks())]
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     return Spans.from_events(start_ps[rows], dur_ps[rows])
 

@@ -51,17 +51,17 @@ def off_core(
 ) -> dict[int, Spans]:
     """Return when threads had no core, by row of tracks of the thread."""
     return {
-        thread: rows_of.spans(rows_of.rows(line))
+        thread: rows_of.covered_spans(rows_of.track_rows(line))
         for thread, line in lines_without_core(tracks, events, event_types).items()
     }
 
 
-def together(sets: Sequence[Spans]) -> Spans:
+def common_spans(sets: Sequence[Spans]) -> Spans:
     """Return what all sets have in common; nothing where there are none."""
     return reduce(and_, sets) if sets else Spans.empty()
 
 
-def lasting(spans: Spans) -> Spans:
+def long_intervals(spans: Spans) -> Spans:
     """Return the stretches of a set that are not short beside what threads do."""
     chosen = spans.end_ps - spans.start_ps >= SHORT_OP_PS
     return Spans(spans.start_ps[chosen], spans.end_ps[chosen])
@@ -104,7 +104,7 @@ def host_threads(tracks: pl.DataFrame) -> dict[int, str]:
     return found
 
 
-def awaited(
+def awaited_thread(
     classes: HostClasses,
     threads: Mapping[int, str],
     waits: Spans,
@@ -121,9 +121,7 @@ def awaited(
 
     Args:
         threads: Row of tracks of each thread of the host → its name.
-        types: Row of event_types by row of events.
         nameless: By row of event_types: whether it says nothing of what is done.
-        frames: The functions that ran; None where none were recorded.
         by: Row of tracks of the thread that waits.
     """
     found: list[tuple[int, str, int]] = []
@@ -131,7 +129,7 @@ def awaited(
     for track, name in threads.items():
         if track == by:
             continue
-        at = rows.meeting(track, waits, code=classes.code, wanted=_WORK)
+        at = rows.meeting_rows(track, waits, code=classes.code, wanted=_WORK)
         at = at[~nameless[types[at]]]
         if not len(at):
             continue
@@ -146,17 +144,19 @@ def awaited(
         most = int(total.argmax())
         found.append((int(total[most]), name, int(kind[most])))
     others = {it: name for it, name in threads.items() if name != threads.get(by)}
-    for told in (found, [] if frames is None else _functions(frames, others, waits)):
+    for told in (
+        found,
+        [] if frames is None else _innermost_functions(frames, others, waits),
+    ):
         longest = max(told, default=None)
         if longest is not None and longest[0] >= _MOST * waits.length_ps:
             return longest[1:]
     return None
 
 
-def _functions(
+def _innermost_functions(
     frames: FunctionFrames, threads: Mapping[int, str], waits: Spans
 ) -> list[tuple[int, str, int]]:
-    """Return of each thread the function that was innermost for most of some waits."""
     time = waits.within(frames.start_ps, frames.end_ps)
     own = time.copy()
     inside = frames.parent >= 0

@@ -63,7 +63,6 @@ class BatchCopies(Frozen, frozen=True):
     """When batches were copied to devices, in a program of which no fetch is known.
 
     Attributes:
-        windows: The windows, most of which must copy a batch.
         soon_ps: Silence is longer than this; a copy comes sooner after it.
     """
 
@@ -72,7 +71,7 @@ class BatchCopies(Frozen, frozen=True):
     soon_ps: int
 
     @classmethod
-    def of(
+    def collect_copies(
         cls,
         windows: Windows,
         correlation: Correlation | Unavailable,
@@ -85,11 +84,10 @@ class BatchCopies(Frozen, frozen=True):
             return None
         return cls(windows, correlation, long_stretch_ps(launch_latency.latency_ps))
 
-    def waits(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
+    def waits_for_copy(self, one: DeviceAccount, doing: Spans, blocked: Spans) -> Spans:
         """Return the long silence of a device's program before it copies a batch.
 
         Args:
-            doing: When something says what a step thread does.
             blocked: The part of its idle time in which the program was blocked by
                 something else than a device.
         """
@@ -197,12 +195,7 @@ class DeviceTopics(Frozen, frozen=True):
 
 
 class IdleTopics(Frozen, frozen=True):
-    """The topics of every device.
-
-    Attributes:
-        devices: In the order of the account's.
-        missing: Topic → why it could not be looked at.
-    """
+    """The topics of every device."""
 
     devices: tuple[DeviceTopics, ...]
     missing: dict[str, Unavailable]
@@ -238,18 +231,20 @@ def idle_topics(
         waiting = function_frames.spans(
             function_purposes.purpose == FunctionPurpose.SYNC
         )
-    host = _Host.of(
+    host = _Host.observe_threads(
         host_states,
         events,
         event_types,
         marked=not isinstance(steps, Unavailable) and steps.source == "marker",
         waits=waiting,
-        within=Spans.union_of(_union(one.idle, _EVERY) for one in account.devices),
+        within=Spans.union_of(
+            _union_owners(one.idle, _EVERY) for one in account.devices
+        ),
     )
     batches = reads = None
     listed = isinstance(iterators, pl.DataFrame) and not iterators.is_empty()
     if not listed and not len(host_states.classes.input_wait):
-        batches = BatchCopies.of(windows, correlation, launch_latency)
+        batches = BatchCopies.collect_copies(windows, correlation, launch_latency)
     if not isinstance(device_activity, Unavailable) and not isinstance(
         launch_latency, Unavailable
     ):
@@ -260,11 +255,13 @@ def idle_topics(
         if not isinstance(device_activity, Unavailable) and one.device is not None:
             scaling = scaling_holes(device_activity, event_types, one.device)
         if reads is not None and one.device is not None:
-            drained = reads.drained(one, host)
+            drained = reads.drained_spans(one, host)
         if batches is not None and one.device is not None:
             blocked = one.idle["sync"] - host.for_device
-            unfed = batches.waits(one, host.doing, blocked)
-        found.append(_of(one, host, drained=drained, scaling=scaling, unfed=unfed))
+            unfed = batches.waits_for_copy(one, host.doing, blocked)
+        found.append(
+            _topics_of_device(one, host, drained=drained, scaling=scaling, unfed=unfed)
+        )
     missing = (
         {} if host.collections_seen else {"garbage": WHY["no_garbage_collections"]}
     )
@@ -287,7 +284,7 @@ class _Host(Frozen, frozen=True):
     states: HostStates
 
     @classmethod
-    def of(
+    def observe_threads(
         cls,
         states: HostStates,
         events: pl.DataFrame,
@@ -305,18 +302,18 @@ class _Host(Frozen, frozen=True):
             )
 
         types, rows = handles(events, "type"), states.classes.rows
-        collecting = _are(event_types, *COLLECTIONS)
-        garbage, seen = Spans.empty(), _are(event_types, _WATCHED).any()
+        collecting = _types_named(event_types, *COLLECTIONS)
+        garbage, seen = Spans.empty(), _types_named(event_types, _WATCHED).any()
         if collecting.any():
             garbage = Spans.union_of(
-                rows.spans(mine, collecting[types[mine]])
-                for mine in map(rows.rows, states.threads)
+                rows.covered_spans(mine, collecting[types[mine]])
+                for mine in map(rows.track_rows, states.threads)
             )
             seen = seen or collecting[types].any()
-        doing = Spans.union_of(states.doing(it, within) for it in states.threads)
+        doing = Spans.union_of(states.doing_spans(it, within) for it in states.threads)
         work = states.classes.host_compute
         waiting = union(HostCode.SYNC, HostCode.READ_BACK)
-        debugging = _debugging(states, event_types, types)
+        debugging = _debugging_spans(states, event_types, types)
         return cls(
             marked=marked,
             garbage=garbage,
@@ -338,13 +335,15 @@ class _Host(Frozen, frozen=True):
             states=states,
         )
 
-    def calling(self, times_ps: NDArray[np.int64]) -> Spans:
+    def launch_calls_around(self, times_ps: NDArray[np.int64]) -> Spans:
         """Return the whole calls that launch around some times, all threads as one."""
         classes, threads = self.states.classes, self.states.threads
         near = Spans.from_events(times_ps - 1, np.full(len(times_ps), 2))
         while True:
             found = Spans.union_of(
-                classes.when(track, sets[_LAUNCHING].meeting(near))(HostCode.LAUNCH)
+                classes.code_spans(track, sets[_LAUNCHING].meeting(near))(
+                    HostCode.LAUNCH
+                )
                 for track in threads
                 if _LAUNCHING in (sets := classes.by_thread.get(track, {}))
             ).meeting(near)
@@ -357,10 +356,9 @@ class _Host(Frozen, frozen=True):
             near = wider
 
 
-def _debugging(
+def _debugging_spans(
     states: HostStates, event_types: pl.DataFrame, types: NDArray[np.int32]
 ) -> list[Spans]:
-    """Return when each thread that is asked what it does looks at the program."""
     names = event_types["name"]
     asked = names.str.contains(_DEBUGGING)
     if names.str.contains(_PRINTS).any():
@@ -370,11 +368,12 @@ def _debugging(
         return [Spans.empty() for _ in states.threads]
     rows = states.classes.rows
     return [
-        rows.spans(mine, wanted[types[mine]]) for mine in map(rows.rows, states.threads)
+        rows.covered_spans(mine, wanted[types[mine]])
+        for mine in map(rows.track_rows, states.threads)
     ]
 
 
-def _of(
+def _topics_of_device(
     one: DeviceAccount, host: _Host, *, drained: Spans, scaling: Spans, unfed: Spans
 ) -> DeviceTopics:
     idle = one.idle
@@ -394,16 +393,16 @@ def _of(
             chores = chores | idle["host_compute"] | (idle["launch"] - one.latency)
     chores = chores & one.between
     wanted = {
-        "garbage": _union(idle, _COLLECTING) & host.garbage,
+        "garbage": _union_owners(idle, _COLLECTING) & host.garbage,
         "writing": writing,
-        "debugging": _union(idle, _LOOKED_AT) & looking,
-        "scaling": _union(idle, _LOOKED_AT) & scaling,
+        "debugging": _union_owners(idle, _LOOKED_AT) & looking,
+        "scaling": _union_owners(idle, _LOOKED_AT) & scaling,
         "read_back": reading,
         "callback": chores & host.doing,
         "unfed": unfed,
         "unnamed": chores - host.doing,
     }
-    left = _union(idle, _EVERY)
+    left = _union_owners(idle, _EVERY)
     found = {}
     for topic in TOPICS:
         found[topic] = wanted[topic] & left
@@ -411,11 +410,11 @@ def _of(
     return DeviceTopics(one.device, found)
 
 
-def _union(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
+def _union_owners(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
     return Spans.union_of(idle[owner] for owner in owners)
 
 
-def _are(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
+def _types_named(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
     return found
 
@@ -426,7 +425,7 @@ class _ReadBacks(Frozen, frozen=True):
     activity: pl.DataFrame
     soon_ps: int
 
-    def drained(self, one: DeviceAccount, host: _Host) -> Spans:
+    def drained_spans(self, one: DeviceAccount, host: _Host) -> Spans:
         """Return the idle time from the end of a wait to the next activity.
 
         The host stopped waiting as the device had nothing left to do: what it launched
@@ -454,19 +453,19 @@ class _ReadBacks(Frozen, frozen=True):
         free = free.meeting(near)
         begin = free.start_ps
         soon = begin + self.soon_ps
-        waited = _waited(host.waiting, begin, soon)
+        waited = _wait_lengths_ps(host.waiting, begin, soon)
         is_copied = np.isin(begin, copied)
-        calling = host.calling(begin[is_copied])
-        called = np.where(is_copied, _waited(calling, begin, soon), 0)
+        calling = host.launch_calls_around(begin[is_copied])
+        called = np.where(is_copied, _wait_lengths_ps(calling, begin, soon), 0)
         # Without the wait the host would have come so much earlier, and no more.
         length = np.minimum(free.end_ps - begin, np.maximum(waited, called))
         after = Spans.from_events(begin[length > 0], length[length > 0])
         # What is named in it has other reasons.
         named = one.idle["between"] & host.doing
-        return (after & _union(one.idle, _REFILLING)) - named
+        return (after & _union_owners(one.idle, _REFILLING)) - named
 
 
-def _waited(
+def _wait_lengths_ps(
     spans: Spans, begin_ps: NDArray[np.int64], soon_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return how long a set lasted at some instants, 0 where it did not end soon."""

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 #: What a name in lower case calls the exchange; the first that fits.
 _KINDS: Final = (
     ("reduce-scatter", Pattern(r"reduce_?-?scatter")),
-    (
-        "all-reduce",
-        Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce"),
-    ),
+    ("all-reduce", Pattern(r"all_?-?reduce|cross_device_reduce|collectivereduce")),
     ("all-gather", Pattern(r"all_?-?gather|collectivegather")),
     (
         "all-to-all",

@@ -37,7 +37,6 @@ from stepscope.xspace.op_links import BOOKKEEPING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.derive.costs.operands import Tensor
     from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -134,9 +133,7 @@ COLLECTIVE_ROWS: Final[dict[str, pl.DataType]] = {
 
 
 def collectives(
-    *,
-    device_activity: pl.DataFrame,
-    collective_calls: pl.DataFrame | Unavailable,
+    *, device_activity: pl.DataFrame, collective_calls: pl.DataFrame | Unavailable
 ) -> pl.DataFrame | Unavailable:
     """Sum collectives by kind and device.
 
@@ -207,16 +204,16 @@ def collective_calls(
     rows = np.flatnonzero(by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES
-    around = surroundings(
+    around = launch_surroundings(
         rows, Launched(correlation, event_nesting), events, event_types
     )
     own = handles(device_activity, "event")[rows]
-    said = _arguments(trace, stats, own, around.record)
+    said = _call_arguments(trace, stats, own, around.record)
     types = event_types["name"]
     types_of = handles(events, "type")
     names = _Names(
         said["name"],
-        _gathered(types, np.where(around.range >= 0, types_of[around.range], -1)),
+        _gather_known(types, np.where(around.range >= 0, types_of[around.range], -1)),
         _op_texts(activity_ops.ops).gather(activity_ops.op[rows]),
         types.gather(handles(device_activity, "type")[rows]),
     )
@@ -227,26 +224,30 @@ def collective_calls(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
-        kind=_kinds(names),
+        kind=_exchange_kinds(names),
         start_ps=ints(device_activity, "start_ps")[rows],
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
     )
     op = activity_ops.op[rows]
     tensors = _Tensors(
-        _strings(trace, handles(device_activity, "shape")[rows]),
+        _shape_texts(trace, handles(device_activity, "shape")[rows]),
         activity_ops.ops["name"].str.contains(_LISTS).gather(op),
-        _results(activity_ops.ops, hlo_ops).gather(op),
+        _result_shapes(activity_ops.ops, hlo_ops).gather(op),
     )
-    sized = found.hstack(_sizes(found["kind"], said, tensors))
+    sized = found.hstack(_sizes_and_types(found["kind"], said, tensors))
+    bus_bytes = [
+        None if size is None or not members else round(size * bus_share(kind, members))
+        for kind, size, members in sized["kind", "bytes", "group_size"].iter_rows()
+    ]
     return (
-        sized.with_columns(bus_bytes=_bus_bytes(sized))
+        sized.with_columns(bus_bytes=pl.Series(bus_bytes, dtype=pl.Int64))
         .select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVE_CALLS.items())
         .sort("device", "start_ps", maintain_order=True)
     )
 
 
-def _arguments(
+def _call_arguments(
     trace: TraceData,
     stats: pl.DataFrame | Unavailable,
     own: NDArray[np.int32],
@@ -266,22 +267,22 @@ def _arguments(
     )
 
 
-def _gathered(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
+def _gather_known(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
     """Return values by place; null for negative places."""
     places = pl.Series(at, dtype=pl.Int64)
     return values.gather(places.set(places < 0, None))
 
 
-def _strings(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
+def _shape_texts(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
     used = np.unique(of[of >= 0])
     texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
-    return _gathered(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
+    return _gather_known(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
 
 
-def _results(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
+def _result_shapes(ops: pl.DataFrame, hlo_ops: pl.DataFrame | Unavailable) -> pl.Series:
     if isinstance(hlo_ops, Unavailable):
         return pl.Series([None], dtype=pl.String).new_from_index(0, len(ops))
-    return _gathered(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
+    return _gather_known(hlo_ops["shape"], ops["hlo"].fill_null(-1).to_numpy())
 
 
 def _op_texts(ops: pl.DataFrame) -> pl.Series:
@@ -293,7 +294,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         text=pl.concat_str(
             *(pl.col(name).fill_null("") for name in ("opcode", "type", "name")),
             separator=" ",
-        ),
+        )
     )["text"]
     vocabulary = (
         ops["name"].str.contains(_VOCABULARY).fill_null(value=False)
@@ -318,7 +319,7 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
     )
 
 
-def _kinds(names: _Names) -> pl.Series:
+def _exchange_kinds(names: _Names) -> pl.Series:
     frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
     found = pl.Series([None] * len(frame), dtype=pl.String)
     for text in frame:
@@ -329,18 +330,16 @@ def _kinds(names: _Names) -> pl.Series:
     return found.fill_null("other").alias("kind")
 
 
-def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFrame:
+def _sizes_and_types(
+    kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors
+) -> pl.DataFrame:
     """Return bytes and element type: by the arguments, else by the op's tensors."""
     keys = said.select("in_elements", "out_elements", "dtype").with_columns(
         kinds, operands=tensors.operands, lists=tensors.lists, result=tensors.results
     )
     distinct = keys.unique(maintain_order=True)
-    known = [
-        _said_size(inside, out, dtype)
-        or _result_size(kind, result)
-        or _operands_size(kind, shapes, lists=lists)
-        or (None, None)
-        for inside, out, dtype, kind, shapes, lists, result in distinct.iter_rows()
+    known: list[tuple[int | None, str | None]] = [
+        _size_and_type(*row) for row in distinct.iter_rows()
     ]
     table = distinct.with_columns(
         bytes=pl.Series([size for size, _ in known], dtype=pl.Int64),
@@ -352,65 +351,50 @@ def _sizes(kinds: pl.Series, said: pl.DataFrame, tensors: _Tensors) -> pl.DataFr
     return joined.select("bytes", dtype="type")
 
 
-def _said_size(
-    inside: int | None, out: int | None, dtype: str | None
-) -> tuple[int | None, str] | None:
-    counts = [it for it in (inside, out) if it is not None]
-    if dtype is None or not counts:
-        return None
-    name, width = element_type(dtype)
-    return None if width is None else width * max(counts), name
+def _size_and_type(  # noqa: PLR0917 - one row of a table
+    inside: int | None,
+    out: int | None,
+    dtype: str | None,
+    kind: str,
+    operands: str | None,
+    lists: bool,  # noqa: FBT001 - a cell of the row
+    result: str | None,
+) -> tuple[int | None, str | None]:
+    """Return the bytes of a collective and its element type, as far as is known.
 
-
-def _result_size(kind: str, result: str | None) -> tuple[int, str] | None:
-    """Return bytes by the result of an instruction, of which some give both sides."""
-    tensors = _tensors(result)
-    sizes = [tensor.size_bytes for tensor in tensors]
-    known = [size for size in sizes if size is not None]
-    if not tensors or len(known) < len(sizes) or kind == "reduce-scatter":
-        return None
-    whole = sum(known) if kind in (*_IN_PLACE, "all-to-all") else max(known)
-    return whole, tensors[0].dtype
-
-
-def _operands_size(
-    kind: str, operands: str | None, *, lists: bool
-) -> tuple[int, str] | None:
-    """Return bytes by the operands of an op, of which one is given and one is got.
-
-    Of more tensors it is not known which is which, except where each is both.
+    By its arguments; else by the result of an instruction, of which some give both
+    sides; else by the operands of an op, of which one is given and one is got. Of more
+    tensors it is not known which is which, except where each is both.
     """
-    tensors = _tensors(operands)
-    sizes = [tensor.size_bytes for tensor in tensors]
-    known = [size for size in sizes if size is not None]
-    if not tensors or len(known) < len(sizes):
-        return None
-    name, _ = element_type(tensors[0].dtype.removeprefix("c10::"))
-    if kind in _IN_PLACE:
-        return (sum(known) if lists else max(known)), name
-    return (max(known), name) if len(known) == _BOTH_SIDES else None
+    counts = [count for count in (inside, out) if count is not None]
+    if dtype is not None and counts:
+        name, width = element_type(dtype)
+        return None if width is None else width * max(counts), name
+    sizes, name = _known_sizes(result)
+    if sizes and kind != "reduce-scatter":
+        both_sides = kind in (*_IN_PLACE, "all-to-all")
+        return sum(sizes) if both_sides else max(sizes), name
+    sizes, name = _known_sizes(operands)
+    name, _ = element_type(name.removeprefix("c10::"))
+    if sizes and kind in _IN_PLACE:
+        return sum(sizes) if lists else max(sizes), name
+    return (max(sizes), name) if len(sizes) == _BOTH_SIDES else (None, None)
 
 
-def _tensors(shape: str | None) -> list[Tensor]:
+def _known_sizes(shape: str | None) -> tuple[list[int], str]:
+    """Return the bytes of all tensors of a text, and the element type of the first.
+
+    Empty where the bytes of one of them are not known.
+    """
     found = None if shape is None else from_text(shape)
-    return [] if found is None else list(found.every())
+    tensors = [] if found is None else list(found.each_tensor())
+    known = [size for tensor in tensors if (size := tensor.size_bytes) is not None]
+    if not tensors or len(known) < len(tensors):
+        return [], ""
+    return known, tensors[0].dtype
 
 
-def _bus_bytes(calls: pl.DataFrame) -> pl.Series:
-    return pl.Series(
-        [
-            None
-            if size is None or not members
-            else round(size * bus_share(kind, members))
-            for kind, size, members in calls.select(
-                "kind", "bytes", "group_size"
-            ).iter_rows()
-        ],
-        dtype=pl.Int64,
-    )
-
-
-def surroundings(
+def launch_surroundings(
     rows: NDArray[np.int64],
     given: Launched,
     events: pl.DataFrame,

@@ -47,7 +47,7 @@ def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
     return array.astype(np.uint8, copy=False)
 
 
-def present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
+def is_present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
     """Return True where a column holds a value."""
     return held(frame[column])
 
@@ -70,7 +70,6 @@ def picked(
     Args:
         key: By row: a place in `wanted`.
         wanted: Whether rows with this key are.
-        begin: First row that counts.
         end: One past the last row that counts; None for all.
     """
     last = len(key) if end is None else end

@@ -99,13 +99,13 @@ def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
         least, greatest = int(column.min()), int(column.max())
         # A column with one value distinguishes no rows.
         if least != greatest:
-            together = _paired(together, column, least, greatest)
+            together = _number_pairs(together, column, least, greatest)
     if together is None:
         return Codes(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
     return together
 
 
-def _paired(
+def _number_pairs(
     outer: Codes | None, inner: NDArray[np.signedinteger], least: int, greatest: int
 ) -> Codes:
     """Number the distinct pairs of a code and a value between two, both included."""
@@ -114,7 +114,7 @@ def _paired(
     groups_outside = outer.count if outer is not None else 1
     fits = least >= -(2**31) and greatest < 2**31
     if not fits or width * groups_outside > max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows):
-        return _paired_by_sorting(outer, inner)
+        return _number_by_sorting(outer, inner)
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = accepted_answer(
@@ -131,15 +131,14 @@ def _paired(
     return Codes(out, first[:count].copy())
 
 
-def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    """Number pairs whose values come from a wide range by sorting them."""
+def _number_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
     distinct = pl.Series(inner).unique().sort().to_numpy()
     ranks = np.searchsorted(distinct, inner).astype(np.int64)
     groups_outside = outer.count if outer is not None else 1
     if len(distinct) * groups_outside <= max(
         _SMALL_TABLE, _ENTRIES_PER_ROW * len(inner)
     ):
-        return _paired(outer, ranks, 0, len(distinct) - 1)
+        return _number_pairs(outer, ranks, 0, len(distinct) - 1)
     key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
     _, first, code = np.unique(key, return_index=True, return_inverse=True)
     return Codes(code.astype(np.int32), first.astype(np.int64))
@@ -156,7 +155,6 @@ def totals_by(
 
     Args:
         code: Below `count`; -1 for a row that is left out.
-        values: By row.
         where: Which rows count; by default all.
     """
     none = np.empty(0, np.int64)
@@ -191,7 +189,7 @@ def _add_up(
     )
 
 
-def hulls_by(
+def hulls_by_code(
     code: NDArray[np.int32],
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
@@ -202,8 +200,6 @@ def hulls_by(
 
     Args:
         code: Below `count`; below 0 for a row that is left out.
-        start_ps: By row.
-        dur_ps: By row.
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(

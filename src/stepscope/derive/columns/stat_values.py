@@ -161,7 +161,7 @@ def texts_of(
     return [by_owner.get(owner) for owner in owners.tolist()]
 
 
-def rows_at(
+def stats_at_rows(
     frame: pl.DataFrame, rows: NDArray[np.int64], owner: NDArray[np.int32]
 ) -> StatRows:
     """Return the values in `rows`, with the owners given instead of their own."""
@@ -177,4 +177,4 @@ def rows_at(
 
 def taken(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
     """Return the values in `rows`; `owner` is `event` for stats, `type` for types."""
-    return rows_at(frame, rows, by_row(handles(frame, owner), rows))
+    return stats_at_rows(frame, rows, by_row(handles(frame, owner), rows))

@@ -7,80 +7,80 @@ whose operands were not recorded, has no cost: None, never 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from stepscope.derive.costs.operands import Part, operand_bytes, total_bytes
-from stepscope.derive.costs.pointwise import (
-    CALLERS,
-    LISTS,
-    MOVEMENT,
-    NORMALISATIONS,
-    POINTWISE,
-    POOLING,
-    REDUCTIONS,
-    SOFTMAX,
-    WEIGHTS,
-    WITHOUT_ARITHMETIC,
-)
-from stepscope.derive.costs.products import ATTENTION, CONVOLUTIONS, EINSUM, PRODUCTS
+from stepscope.derive.costs.operands import Family, Part, operand_bytes, total_bytes
+from stepscope.derive.costs.pointwise import CALLERS, ELEMENT_RULES, WEIGHTS
+from stepscope.derive.costs.products import PRODUCT_RULES
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
-    from stepscope.derive.costs.operands import Family, Operands, Rule, Tensor
+    from stepscope.derive.costs.operands import Operands, Rule, Tensor
 
-#: Last place of a tensor that is read → operators, whose variants with `out=` write
-#: what follows; from the schemas that PyTorch 2 registers.
-_LAST_READ: Final[dict[int, str]] = {
-    0: (
-        "abs all amax amin any argmax argmin atan bitwise_not cat ceil celu clone "
-        "concat constant_pad_nd cos cumprod cumsum digamma elu erf erfc erfinv exp "
-        "exp2 expm1 flip floor gelu hardsigmoid hardswish hardtanh hstack isinf isnan "
-        "leaky_relu lgamma linalg_vector_norm log log10 log1p log2 log_softmax "
-        "_log_softmax logical_not logsumexp max_pool2d_with_indices mean mish neg "
-        "nonzero norm prod reciprocal relu repeat roll round rsqrt sigmoid sign silu "
-        "sin softmax _softmax softplus sort sqrt square stack std sum tan tanh "
-        "threshold topk tril triu trunc var vstack adaptive_avg_pool1d "
-        "adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d"
-    ),
-    1: (
-        "_adaptive_avg_pool2d_backward _int_mm _log_softmax_backward_data "
-        "_softmax_backward_data add atan2 bitwise_and bitwise_or bmm clamp_max "
-        "clamp_min dot eq fmax fmin fmod ge gelu_backward gt hardswish_backward "
-        "hardtanh_backward hypot le leaky_relu_backward logaddexp logical_and "
-        "logical_or logical_xor lt matmul max maximum min minimum mm mse_loss mul mv "
-        "native_dropout_backward ne pow remainder rsub sigmoid_backward silu_backward "
-        "smooth_l1_loss softplus_backward sub tanh_backward threshold_backward "
-        "true_divide div xlogy"
-    ),
-    2: (
-        "_addmm_activation addcdiv addcmul addmm addmv baddbmm clamp convolution "
-        "gather index_select lerp linear masked_fill where"
-    ),
+
+class _RuleRow(
+    Frozen, frozen=True, forbid_unknown_fields=True, rename={"given": "with"}
+):
+    """A rule with its settings, and the ops that it holds for."""
+
+    rule: str
+    settings: dict[str, int | bool | list[int]] = msgspec.field(
+        name="with", default_factory=dict
+    )
+    aten: str = ""
+    ops: str = ""
+
+
+class _FamilyRow(Frozen, frozen=True, forbid_unknown_fields=True):
+    name: str
+    part: Literal["PRODUCT", "OTHER"]
+    formula: str
+    source: str
+    rules: list[_RuleRow]
+
+    def read_family(self) -> Family:
+        rules: dict[str, Rule] = {}
+        for row in self.rules:
+            rule = _MAKERS[row.rule](**row.settings)
+            aten = (f"aten::{name}" for name in row.aten.split())
+            rules |= dict.fromkeys((*aten, *row.ops.split()), rule)
+        return Family(self.name, Part[self.part], self.formula, self.source, rules)
+
+
+class _OpTable(Frozen, frozen=True, forbid_unknown_fields=True):
+    """The declared ops.
+
+    Attributes:
+        last_read: Last place of a tensor that is read → operators, whose variants with
+            `out=` write what follows; from the schemas that PyTorch 2 registers.
+        instructions: Kinds of instructions of compiled programs → their opcodes.
+    """
+
+    families: list[_FamilyRow]
+    last_read: dict[int, str]
+    instructions: dict[Literal["elementwise", "nothing", "moving"], str]
+
+
+_MAKERS: Final = {**ELEMENT_RULES, **PRODUCT_RULES}
+_TABLE: Final = msgspec.json.decode(
+    Path(__file__).with_name("ops.json").read_bytes(), type=_OpTable
+)
+#: Kind of instruction of a compiled program → opcodes.
+OPCODES: Final = {
+    kind: frozenset(names.split()) for kind, names in _TABLE.instructions.items()
 }
 _LAST_PLACE: Final = {
     f"aten::{name}": place
-    for place, names in _LAST_READ.items()
+    for place, names in _TABLE.last_read.items()
     for name in names.split()
 }
 
 #: All families; an op type is in one of them at most.
-FAMILIES: Final[tuple[Family, ...]] = (
-    PRODUCTS,
-    EINSUM,
-    CONVOLUTIONS,
-    ATTENTION,
-    POINTWISE,
-    LISTS,
-    REDUCTIONS,
-    SOFTMAX,
-    NORMALISATIONS,
-    POOLING,
-    MOVEMENT,
-    WITHOUT_ARITHMETIC,
-)
+FAMILIES: Final = tuple(row.read_family() for row in _TABLE.families)
 _BY_TYPE: Final = {op: family for family in FAMILIES for op in family.rules}
 
 #: No execution computes or moves as much: an hour of work at 20 TFLOP/s.
@@ -112,7 +112,7 @@ def calls_only(op_type: str) -> bool:
     return CALLERS.match(op_type) is not None
 
 
-def cost_of(op_type: str, given: Operands) -> Cost | None:
+def execution_cost(op_type: str, given: Operands) -> Cost | None:
     """Return the cost of one execution with these operands; None where unknown."""
     if _FUSED.match(op_type):
         accessed = operand_bytes(given)
@@ -125,31 +125,35 @@ def cost_of(op_type: str, given: Operands) -> Cost | None:
     flops = rule.flops(given)
     if flops is None:
         return None
-    if family.part == Part.OTHER and not any(one.is_floating for one in given.every()):
-        if any(one.size_bytes is None for one in given.every()):
+    if family.part == Part.OTHER and not any(
+        one.is_floating for one in given.each_tensor()
+    ):
+        if any(one.size_bytes is None for one in given.each_tensor()):
             # What a list of tensors holds is not recorded.
             return None
         # Functions of integers are indices and masks; products of integers count.
         flops = 0
-    return Cost(family.part, flops, _accessed(given, rule, outputs))
+    return Cost(family.part, flops, _accessed_bytes(given, rule, outputs))
 
 
-def countable(cost: int | None) -> int | None:
+def plausible_cost(cost: int | None) -> int | None:
     """Return a cost that an execution can have; None where damaged sizes gave it."""
     return cost if cost is not None and 0 <= cost < _COST_END else None
 
 
-def weights_of(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
+def weight_sizes(op_type: str, given: Operands) -> tuple[tuple[int, ...], ...]:
     """Return sizes of the variables of a layer that an execution of its op read."""
-    found = (given.tensor(place) for place in WEIGHTS.get(op_type, ()))
+    found = (given.tensor_at_place(place) for place in WEIGHTS.get(op_type, ()))
     return tuple(tensor.sizes for tensor in found if tensor is not None)
 
 
-def _accessed(given: Operands, rule: Rule, outputs: tuple[Tensor, ...]) -> int | None:
+def _accessed_bytes(
+    given: Operands, rule: Rule, outputs: tuple[Tensor, ...]
+) -> int | None:
     """Return bytes: operands read once, the result or what stands for it written."""
     if rule.accessed is not None:
         return rule.accessed(given)
-    tensors = list(given.every())
+    tensors = list(given.each_tensor())
     result = rule.result(given)
     if result is None or not tensors:
         return None

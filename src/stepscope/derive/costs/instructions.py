@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.derive.costs.families import countable
+from stepscope.derive.costs.families import OPCODES, plausible_cost
 from stepscope.derive.costs.operands import Tensor, from_text
 from stepscope.derive.costs.products import Window, convolution_terms, read_window
 from stepscope.frozen import Frozen
@@ -26,28 +26,10 @@ INSTRUCTION_COSTS: Final[dict[str, pl.DataType]] = {
 
 #: One operation per element of the result, if it is of a floating type. The source is
 #: XLA's cost analysis, except that transcendental functions count here as well.
-_ELEMENTWISE_NAMES: Final = (
-    "add subtract multiply divide remainder maximum minimum power negate abs sign "
-    "floor ceil round-nearest-afz round-nearest-even exponential exponential-minus-one "
-    "log log-plus-one sqrt rsqrt cbrt tanh logistic sine cosine tan atan2 erf "
-    "clamp"
-)
-_ELEMENTWISE: Final = frozenset(_ELEMENTWISE_NAMES.split())
+_ELEMENTWISE: Final = OPCODES["elementwise"]
 #: Opcodes that compute no floating-point number, or whose computation has instructions
 #: of its own that do.
-_NOTHING_NAMES: Final = (
-    "parameter constant tuple get-tuple-element bitcast bitcast-convert broadcast "
-    "reshape dynamic-reshape transpose copy copy-start copy-done slice dynamic-slice "
-    "dynamic-update-slice concatenate pad reverse iota gather select compare and or "
-    "not xor shift-left shift-right-logical shift-right-arithmetic convert is-finite "
-    "after-all partition-id replica-id while conditional call infeed outfeed send "
-    "send-done recv recv-done all-gather all-gather-start all-gather-done all-to-all "
-    "collective-permute collective-permute-start collective-permute-done "
-    "all-reduce-done opt-barrier optimization-barrier domain get-dimension-size sort "
-    "real imag complex popcnt clz stochastic-convert async-update async-done "
-    "add-dependency topk"
-)
-_NOTHING: Final = frozenset(_NOTHING_NAMES.split())
+_NOTHING: Final = OPCODES["nothing"]
 #: Sums over participants: one addition per element.
 _SUMS: Final = frozenset({"all-reduce", "all-reduce-start", "reduce-scatter"})
 _NUMBERS: Final = r"=\{([\d,]*)\}"
@@ -83,14 +65,17 @@ def instruction_costs(*, hlo_ops: pl.DataFrame) -> pl.DataFrame:
     rows: list[tuple[int | None, int | None]] = []
     wanted = hlo_ops.select("program", *_Instruction.__struct_fields__)
     # Few shapes occur in a program, each many times.
-    tensors = cache(_tensors)
+    tensors = cache(_tensors_of_shape)
     for _, program in wanted.group_by("program", maintain_order=True):
         instructions = [
             _Instruction(*row) for row in program.drop("program").iter_rows()
         ]
         costs = _Program(instructions, tensors)
         rows += [
-            (countable(costs.flops(one)), countable(costs.accessed(one)))
+            (
+                plausible_cost(costs.count_flops(one)),
+                plausible_cost(costs.count_bytes(one)),
+            )
             for one in instructions
         ]
     # Groups keep the order of the table only where programs are not interleaved.
@@ -117,12 +102,12 @@ class _Program:
             self._inside.setdefault(one.computation, []).append(one)
         self._sums: dict[str, int | None] = {}
 
-    def flops(self, one: _Instruction, depth: int = 0) -> int | None:
+    def count_flops(self, one: _Instruction, depth: int = 0) -> int | None:
         """Floating-point operations of one execution."""
         if one.opcode == "fusion":
             if depth > _DEEPEST or not one.calls:
                 return None
-            sums = [self._of_computation(name, depth + 1) for name in one.calls]
+            sums = [self._computation_flops(name, depth + 1) for name in one.calls]
             known = [number for number in sums if number is not None]
             return sum(known) if len(known) == len(sums) else None
         if one.opcode in _NOTHING:
@@ -133,42 +118,41 @@ class _Program:
         if one.opcode in _ELEMENTWISE or one.opcode in _SUMS:
             # Of a pair of operand and result the last one is the result.
             return result[-1].elements if result[-1].is_floating else 0
-        return self._of_product(one, result[0])
+        return self._product_flops(one, result[0])
 
-    def accessed(self, one: _Instruction) -> int | None:
+    def count_bytes(self, one: _Instruction) -> int | None:
         """Return bytes of operands and result, each once; None for unknown shapes."""
-        if one.opcode in _NOTHING - _MOVING:
+        if one.opcode in _NOTHING - OPCODES["moving"]:
             return None
         result = self._tensors(one.shape)
         # Further results of a library call are its workspace.
         returned = result[:1] if one.custom_call else result
-        groups = [returned, *self._operands(one)]
+        groups = [returned, *self._operand_tensors(one)]
         sizes = [tensor.size_bytes for group in groups for tensor in group]
         known = [size for size in sizes if size is not None]
         complete = all(groups) and len(known) == len(sizes)
         return sum(known) if complete else None
 
-    def _operands(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
+    def _operand_tensors(self, one: _Instruction) -> list[tuple[Tensor, ...]]:
         return [
             self._results.get((one.computation, name), ())
             for name in one.operands or ()
         ]
 
-    def _of_computation(self, name: str, depth: int) -> int | None:
+    def _computation_flops(self, name: str, depth: int) -> int | None:
         if name not in self._sums:
             # Set first: a damaged program may call itself.
             self._sums[name] = None
-            costs = [self.flops(one, depth) for one in self._inside.get(name, [])]
+            costs = [self.count_flops(one, depth) for one in self._inside.get(name, [])]
             known = [number for number in costs if number is not None]
             if costs and len(known) == len(costs):
                 self._sums[name] = sum(known)
         return self._sums[name]
 
-    def _of_product(self, one: _Instruction, result: Tensor) -> int | None:
-        """Count the operations of products and of sums over dimensions, else None."""
-        operands = [group[0] for group in self._operands(one) if group]
+    def _product_flops(self, one: _Instruction, result: Tensor) -> int | None:
+        operands = [group[0] for group in self._operand_tensors(one) if group]
         if one.opcode == "dot" or "contracting" in (one.attributes or ""):
-            return _dot(one.attributes, result, operands)
+            return _dot_flops(one.attributes, result, operands)
         call = _CONVOLUTION_CALL.match(one.custom_call or "")
         if call or one.opcode == "convolution":
             way = call["way"] if call else ""
@@ -177,25 +161,19 @@ class _Program:
                 return None
             first, second = operands[0], operands[1]
             if way.startswith("BackwardInput"):
-                return _terms(window, result, second, first)
+                return _convolution_flops(window, result, second, first)
             if way.startswith("BackwardFilter"):
-                return _terms(window, first, result, second)
-            return _terms(window, first, second, result)
-        return _reduction(one, result, operands)
+                return _convolution_flops(window, first, result, second)
+            return _convolution_flops(window, first, second, result)
+        return _reduction_flops(one, result, operands)
 
 
-#: Opcodes that move bytes although they compute nothing.
-_MOVING: Final = frozenset(
-    {"copy", "transpose", "slice", "concatenate", "gather", "pad", "reverse", "convert"}
-)
-
-
-def _tensors(shape: str | None) -> tuple[Tensor, ...]:
+def _tensors_of_shape(shape: str | None) -> tuple[Tensor, ...]:
     found = None if shape is None else from_text(shape)
-    return () if found is None else tuple(found.every())
+    return () if found is None else tuple(found.each_tensor())
 
 
-def _dot(
+def _dot_flops(
     attributes: str | None, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
     contracted = re.search("lhs_contracting_dims" + _NUMBERS, attributes or "")
@@ -208,7 +186,7 @@ def _dot(
     return 2 * result.elements * length
 
 
-def _reduction(
+def _reduction_flops(
     one: _Instruction, result: Tensor, operands: Sequence[Tensor]
 ) -> int | None:
     """Count sums over dimensions, over windows and into places; None for others."""
@@ -227,7 +205,7 @@ def _reduction(
     return None
 
 
-def _terms(
+def _convolution_flops(
     window: Window, inputs: Tensor, kernel: Tensor, result: Tensor
 ) -> int | None:
     terms = convolution_terms(window, inputs.sizes, kernel.sizes, result.sizes)

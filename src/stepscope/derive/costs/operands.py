@@ -49,13 +49,7 @@ class Rule(Frozen, frozen=True, eq=True):
 
 
 class Family(Frozen, frozen=True, eq=True):
-    """Ops whose costs follow one formula.
-
-    Attributes:
-        part: Part of the work that its ops count.
-        formula: The number of operations in words.
-        rules: Op type → its rule.
-    """
+    """Ops whose costs follow one formula."""
 
     name: str
     part: Part
@@ -127,17 +121,17 @@ class Operands(Frozen, frozen=True, eq=True):
     values: tuple[object, ...] = ()
     equation: str | None = None
 
-    def tensor(self, place: int) -> Tensor | None:
+    def tensor_at_place(self, place: int) -> Tensor | None:
         """Return the tensor at a place; None where there is none, or a list of them."""
         if place >= len(self.tensors) or len(self.tensors[place]) != 1:
             return None
         return self.tensors[place][0]
 
-    def value(self, place: int) -> object:
+    def value_at_place(self, place: int) -> object:
         """Return the plain value at a place; None where it is not known."""
         return self.values[place] if place < len(self.values) else None
 
-    def every(self) -> Iterator[Tensor]:
+    def each_tensor(self) -> Iterator[Tensor]:
         """Yield all tensors."""
         for operand in self.tensors:
             yield from operand
@@ -162,7 +156,7 @@ def broadcast_sizes(
 
 def operand_bytes(given: Operands) -> int | None:
     """Return bytes of all tensors, each once; None without any of known width."""
-    tensors = list(given.every())
+    tensors = list(given.each_tensor())
     return total_bytes(tensors) if tensors else None
 
 
@@ -173,7 +167,7 @@ def total_bytes(tensors: Iterable[Tensor]) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def from_lists(
+def operands_from_lists(
     sizes: str, types: str | None, values: str | None, *, equation: str | None = None
 ) -> Operands | None:
     """Read JSON lists: sizes by operand (of a list of tensors a list of them), types.
@@ -181,14 +175,14 @@ def from_lists(
     Returns:
         None where either list is missing or cannot be read.
     """
-    all_sizes, all_types = _json(sizes), _json(types)
+    all_sizes, all_types = _read_json(sizes), _read_json(types)
     if not isinstance(all_sizes, list) or not isinstance(all_types, list):
         return None
     tensors = tuple(
-        _tensors(one, kind if isinstance(kind, str) else "")
+        _read_tensors(one, kind if isinstance(kind, str) else "")
         for one, kind in zip(all_sizes, all_types, strict=False)
     )
-    plain = _json(values)
+    plain = _read_json(values)
     texts = plain if isinstance(plain, list) else []
     return Operands(tensors, tuple(_plain_value(one) for one in texts), equation)
 
@@ -212,7 +206,7 @@ def from_text(text: str, *, equation: str | None = None) -> Operands | None:
     return Operands(tuple(tensors), equation=equation)
 
 
-def _tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
+def _read_tensors(sizes: object, dtype: str) -> tuple[Tensor, ...]:
     if dtype in _PLAIN or not isinstance(sizes, list):
         return ()
     if all(isinstance(one, int) for one in sizes):
@@ -230,11 +224,11 @@ def _plain_value(text: object) -> object:
         return None
     if text in ("True", "False"):
         return text == "True"
-    found = _json(text.replace("True", "true").replace("False", "false"))
+    found = _read_json(text.replace("True", "true").replace("False", "false"))
     return text if found is None else found
 
 
-def _json(text: str | None) -> object:
+def _read_json(text: str | None) -> object:
     if text is None:
         return None
     try:

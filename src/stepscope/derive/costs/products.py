@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.costs.operands import Family, Part, Rule, broadcast_sizes
+from stepscope.derive.costs.operands import Rule, broadcast_sizes
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -16,63 +16,38 @@ if TYPE_CHECKING:
 
     from stepscope.derive.costs.operands import Operands, Tensor
 
-#: Number of products of the forward pass; of the backward pass, which forms the scores
-#: again.
-_FORWARD: Final = 2
-_BACKWARD: Final = 5
 #: Values of a setting that masks the future: a flag, or the kind of mask.
 _CAUSAL: Final = (True, 1, 2)
-
-#: Op → place of its setting for a causal mask.
-_FORWARD_HEADS_FIRST: Final = {
-    "aten::scaled_dot_product_attention": 5,
-    "aten::_scaled_dot_product_flash_attention": 4,
-    "aten::_scaled_dot_product_efficient_attention": 6,
-    "aten::_scaled_dot_product_cudnn_attention": 6,
-    "aten::_scaled_dot_product_flash_attention_for_cpu": 4,
-    "aten::_scaled_dot_product_fused_attention_overrideable": 5,
-}
-_FORWARD_LENGTH_FIRST: Final = {
-    "aten::_flash_attention_forward": 8,
-    "aten::_efficient_attention_forward": 9,
-    "flash_attn::_flash_attn_forward": 5,
-}
-_BACKWARD_HEADS_FIRST: Final = {
-    "aten::_scaled_dot_product_flash_attention_backward": 11,
-    "aten::_scaled_dot_product_efficient_attention_backward": 11,
-    "aten::_scaled_dot_product_cudnn_attention_backward": 14,
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": 7,
-}
-_BACKWARD_LENGTH_FIRST: Final = {
-    "aten::_flash_attention_backward": 11,
-    "aten::_efficient_attention_backward": 14,
-    "flash_attn::_flash_attn_backward": 11,
-}
 
 _Sizes = tuple[int, ...]
 
 
-def _of_shape(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
+def _product_rule(shape: Callable[[Operands], tuple[_Sizes, int] | None]) -> Rule:
     """Make a rule from sizes of the product, and the length that is summed over."""
 
-    def result(given: Operands) -> _Sizes | None:
+    def result_sizes(given: Operands) -> _Sizes | None:
         found = shape(given)
         return None if found is None else found[0]
 
-    def flops(given: Operands) -> int | None:
+    def count_flops(given: Operands) -> int | None:
         found = shape(given)
         return None if found is None else 2 * math.prod(found[0]) * found[1]
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
-def _plain(left: int, right: int) -> Rule:
+def _matrix_product(left: int, right: int) -> Rule:
     """Make a rule for (…, m, k) times (…, k, n) with leading sizes equal or 1."""
-    return _of_shape(lambda given: _shape(given.tensor(left), given.tensor(right)))
+    return _product_rule(
+        lambda given: _product_shape(
+            given.tensor_at_place(left), given.tensor_at_place(right)
+        )
+    )
 
 
-def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | None:
-    """Return sizes of the product, and the length that is summed over."""
+def _product_shape(
+    left: Tensor | None, right: Tensor | None
+) -> tuple[_Sizes, int] | None:
     if left is None or right is None or not left.sizes or not right.sizes:
         return None
     a = left.sizes if len(left.sizes) > 1 else (1, *left.sizes)
@@ -85,28 +60,22 @@ def _shape(left: Tensor | None, right: Tensor | None) -> tuple[_Sizes, int] | No
     return (*outer, *rows, *columns), a[-1]
 
 
-def _layer_flops(given: Operands) -> int | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
+def _layer_shape(given: Operands) -> tuple[_Sizes, int] | None:
+    """Return sizes of inputs (…, k) times weights (…, k), and k."""
+    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None or not inputs.sizes or not weight.sizes:
         return None
     if inputs.sizes[-1] != weight.sizes[-1]:
         return None
-    return 2 * inputs.elements * math.prod(weight.sizes[:-1])
+    return (*inputs.sizes[:-1], *weight.sizes[:-1]), inputs.sizes[-1]
 
 
-def _layer_result(given: Operands) -> _Sizes | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
-    if inputs is None or weight is None or not weight.sizes:
-        return None
-    return (*inputs.sizes[:-1], *weight.sizes[:-1])
-
-
-def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
+def _transposable_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Count products of matrices that may have been transposed, which is not recorded.
 
     Where several readings fit and give different products, none is taken.
     """
-    left, right = given.tensor(0), given.tensor(1)
+    left, right = given.tensor_at_place(0), given.tensor_at_place(1)
     if left is None or right is None or min(len(left.sizes), len(right.sizes)) < 2:
         return None
     outer = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
@@ -122,12 +91,12 @@ def _transposable(given: Operands) -> tuple[_Sizes, int] | None:
     return (*outer, m, n), k
 
 
-def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
+def _einsum_shape(given: Operands) -> tuple[_Sizes, int] | None:
     """Return sizes of the result, and the number of terms that are added up in all."""
     if given.equation is None or "->" not in given.equation or "." in given.equation:
         return None
     inputs, _, output = given.equation.replace(" ", "").partition("->")
-    tensors, names = list(given.every()), inputs.split(",")
+    tensors, names = list(given.each_tensor()), inputs.split(",")
     if len(tensors) != len(names):
         return None
     length: dict[str, int] = {}
@@ -142,20 +111,22 @@ def _einsum(given: Operands) -> tuple[_Sizes, int] | None:
     return tuple(length[letter] for letter in output), math.prod(length.values())
 
 
-def _einsum_flops(given: Operands) -> int | None:
-    found = _einsum(given)
-    if found is None or len(list(given.every())) != 2:
-        return None
-    return 2 * found[1]
+def _einsum_rule() -> Rule:
+    def count_flops(given: Operands) -> int | None:
+        found = _einsum_shape(given)
+        if found is None or len(list(given.each_tensor())) != 2:
+            return None
+        return 2 * found[1]
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        found = _einsum_shape(given)
+        return None if found is None else found[0]
+
+    return Rule(count_flops, result_sizes)
 
 
-def _einsum_result(given: Operands) -> _Sizes | None:
-    found = _einsum(given)
-    return None if found is None else found[0]
-
-
-def _attention(
-    first: int, *, heads_first: bool, products: int, causal: int | None = None
+def _attention_rule(
+    first: int, *, heads_first: bool, products: int, causal: int
 ) -> Rule:
     """Make a rule for query, key and value from place `first` on.
 
@@ -163,14 +134,14 @@ def _attention(
     setting at place `causal` says whether a query sees only the keys before it.
     """
 
-    def result(given: Operands) -> tuple[int, ...] | None:
-        query, value = given.tensor(first), given.tensor(first + 2)
+    def result_sizes(given: Operands) -> tuple[int, ...] | None:
+        query, value = given.tensor_at_place(first), given.tensor_at_place(first + 2)
         if query is None or value is None or len(query.sizes) != 4:
             return None
         return (*query.sizes[:-1], value.sizes[-1])
 
-    def flops(given: Operands) -> int | None:
-        found = [given.tensor(first + place) for place in range(3)]
+    def count_flops(given: Operands) -> int | None:
+        found = [given.tensor_at_place(first + place) for place in range(3)]
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
         # Sequences of unknown lengths, packed in one row.
@@ -190,73 +161,10 @@ def _attention(
         width = (products - over_values) * query[3] + over_values * value[3]
         # Of the pairs that a causal mask leaves, each has a multiplication and an
         # addition; it leaves half.
-        masked = causal is not None and given.value(causal) in _CAUSAL
+        masked = given.value_at_place(causal) in _CAUSAL
         return pairs * width if masked else 2 * pairs * width
 
-    return Rule(flops, result)
-
-
-ATTENTION: Final = Family(
-    name="attention",
-    part=Part.PRODUCT,
-    formula="2 batch heads (length of queries) (length of keys) width for each of the "
-    "products: 2 forward, 5 backward; half of that where the recorded arguments say "
-    "that the mask is causal; the softmax between them is not counted",
-    source="the definition; the backward pass of Dao et al. 2022 (arXiv 2205.14135), "
-    "Algorithm 4, forms the scores again",
-    rules={
-        op: _attention(first, heads_first=heads, products=products, causal=place)
-        for places, first, heads, products in (
-            (_FORWARD_HEADS_FIRST, 0, True, _FORWARD),
-            (_FORWARD_LENGTH_FIRST, 0, False, _FORWARD),
-            (_BACKWARD_HEADS_FIRST, 1, True, _BACKWARD),
-            (_BACKWARD_LENGTH_FIRST, 1, False, _BACKWARD),
-        )
-        for op, place in places.items()
-    },
-)
-
-_LAYER: Final = Rule(_layer_flops, _layer_result)
-_EITHER_WAY: Final = _of_shape(_transposable)
-
-PRODUCTS: Final = Family(
-    name="product of matrices",
-    part=Part.PRODUCT,
-    formula="2 m n k for (m, k) times (k, n), times the number of matrices; what is "
-    "added to the product is not counted",
-    source="the definition of the product: k multiplications and k additions for each "
-    "element of the result",
-    rules={
-        **dict.fromkeys(
-            ("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot"),
-            _plain(0, 1),
-        ),
-        "aten::_int_mm": _plain(0, 1),
-        "aten::_scaled_mm": _plain(0, 1),
-        **dict.fromkeys(
-            ("aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::addmv"),
-            _plain(1, 2),
-        ),
-        "aten::_addmm_activation": _plain(1, 2),
-        "aten::linear": _LAYER,
-        **dict.fromkeys(
-            ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "_FusedMatMul"),
-            _EITHER_WAY,
-        ),
-        **dict.fromkeys(("_MklMatMul", "_MklFusedMatMul"), _EITHER_WAY),
-        **dict.fromkeys(("_MklNativeMatMul", "_MklNativeFusedMatMul"), _EITHER_WAY),
-        **dict.fromkeys(("_MklBatchMatMul", "_MklBatchMatMulV2"), _EITHER_WAY),
-    },
-)
-EINSUM: Final = Family(
-    name="sum over named indices of two operands",
-    part=Part.PRODUCT,
-    formula="2 times the product of the lengths of all indices",
-    source="the definition: one multiplication and one addition for each term",
-    rules=dict.fromkeys(
-        ("aten::einsum", "Einsum", "_FusedEinsum"), Rule(_einsum_flops, _einsum_result)
-    ),
-)
+    return Rule(count_flops, result_sizes)
 
 
 _WINDOW: Final = Pattern(r"window=\{([^}]*)\}")
@@ -289,8 +197,8 @@ class Window(Frozen, frozen=True, eq=True):
 class _Places(Frozen, frozen=True, eq=True):
     """Places of an op's settings among its operands; None for a setting it lacks."""
 
-    stride: int | None
-    padding: int | None
+    stride: int
+    padding: int
     dilation: int | None = None
     transposed: int | None = None
     always_transposed: bool = False
@@ -298,14 +206,14 @@ class _Places(Frozen, frozen=True, eq=True):
     groups: int | None = None
 
 
-def _forward(places: _Places) -> Rule:
+def _forward_convolution(places: _Places) -> Rule:
     """Make a rule for input (batch, channels, …), weight (out, in / groups, …)."""
 
-    def result(given: Operands) -> _Sizes | None:
-        return _result(given, places)
+    def result_sizes(given: Operands) -> _Sizes | None:
+        return _convolution_sizes(given, places)
 
-    def flops(given: Operands) -> int | None:
-        inputs, weight = given.tensor(0), given.tensor(1)
+    def count_flops(given: Operands) -> int | None:
+        inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
         if inputs is None or weight is None or not weight.sizes:
             return None
         if _is_transposed(given, places):
@@ -313,38 +221,38 @@ def _forward(places: _Places) -> Rule:
             if not weight.sizes[0]:
                 return None
             return 2 * inputs.elements * (weight.elements // weight.sizes[0])
-        found = _result(given, places)
+        found = _convolution_sizes(given, places)
         if found is None or not weight.sizes[0]:
             return None
         return 2 * math.prod(found) * (weight.elements // weight.sizes[0])
 
-    return Rule(flops, result)
+    return Rule(count_flops, result_sizes)
 
 
 def _is_transposed(given: Operands, places: _Places) -> bool:
     if places.transposed is None:
         return places.always_transposed
-    return given.value(places.transposed) is True
+    return given.value_at_place(places.transposed) is True
 
 
-def _result(given: Operands, places: _Places) -> _Sizes | None:
-    inputs, weight = given.tensor(0), given.tensor(1)
+def _convolution_sizes(given: Operands, places: _Places) -> _Sizes | None:
+    inputs, weight = given.tensor_at_place(0), given.tensor_at_place(1)
     if inputs is None or weight is None:
         return None
     room = len(weight.sizes) - 2
     if room < 1 or len(inputs.sizes) not in (room + 1, room + 2):
         return None
-    stride = _setting(given, places.stride, room, 1)
-    dilation = _setting(given, places.dilation, room, 1)
+    stride = _read_setting(given, places.stride, room, 1)
+    dilation = _read_setting(given, places.dilation, room, 1)
     transposed = _is_transposed(given, places)
-    padding = _padding(given, places.padding, room)
+    padding = _read_padding(given, places.padding, room)
     if stride is None or dilation is None or padding is None:
         return None
     kernel, length = weight.sizes[2:], inputs.sizes[-room:]
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     if transposed:
-        extra = _setting(given, places.output_padding, room, 0)
-        groups = 1 if places.groups is None else given.value(places.groups)
+        extra = _read_setting(given, places.output_padding, room, 0)
+        groups = 1 if places.groups is None else given.value_at_place(places.groups)
         if extra is None or not isinstance(groups, int):
             return None
         sizes = tuple(
@@ -366,13 +274,13 @@ def _result(given: Operands, places: _Places) -> _Sizes | None:
     return (*inputs.sizes[: -room - 1], channels, *sizes)
 
 
-def _setting(
+def _read_setting(
     given: Operands, place: int | None, room: int, default: int
 ) -> _Sizes | None:
     """Read a setting: one number per dimension; a lone number applies to all."""
     if place is None:
         return (default,) * room
-    value = given.value(place)
+    value = given.value_at_place(place)
     if isinstance(value, int):
         return (value,) * room
     if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
@@ -383,57 +291,74 @@ def _setting(
     return numbers
 
 
-def _padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
+def _read_padding(given: Operands, place: int | None, room: int) -> _Sizes | None:
     """Read zeros at either end; -1 where the result is as long as the input."""
-    value = None if place is None else given.value(place)
+    value = None if place is None else given.value_at_place(place)
     if value == "valid":
         return (0,) * room
     if value == "same":
         return (-1,) * room
-    return _setting(given, place, room, 0)
+    return _read_setting(given, place, room, 0)
 
 
-def _gradients(given: Operands) -> int | None:
-    outer, inputs, weight = given.tensor(0), given.tensor(1), given.tensor(2)
-    asked = given.value(10)
-    if outer is None or inputs is None or weight is None or not weight.sizes:
-        return None
-    if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
-        return None
-    per_channel = weight.elements // weight.sizes[0]
-    moved = inputs.elements if given.value(7) is True else outer.elements
-    products = sum(one is True for one in asked[:2])
-    return 2 * products * moved * per_channel + (outer.elements if asked[2] else 0)
+def _convolution_gradients() -> Rule:
+    """Make a rule for the gradients that are asked for, of one convolution."""
+
+    def count_flops(given: Operands) -> int | None:
+        outer, inputs, weight = (
+            given.tensor_at_place(0),
+            given.tensor_at_place(1),
+            given.tensor_at_place(2),
+        )
+        asked = given.value_at_place(10)
+        if outer is None or inputs is None or weight is None or not weight.sizes:
+            return None
+        if not isinstance(asked, list) or len(asked) != 3 or not weight.sizes[0]:
+            return None
+        per_channel = weight.elements // weight.sizes[0]
+        moved = inputs.elements if given.value_at_place(7) is True else outer.elements
+        products = sum(one is True for one in asked[:2])
+        of_bias = outer.elements if asked[2] else 0
+        return 2 * products * moved * per_channel + of_bias
+
+    def result_sizes(given: Operands) -> _Sizes | None:
+        inputs, weight, asked = (
+            given.tensor_at_place(1),
+            given.tensor_at_place(2),
+            given.value_at_place(10),
+        )
+        if inputs is None or weight is None or not isinstance(asked, list):
+            return None
+        wanted = zip(asked, (inputs, weight), strict=False)
+        return (sum(tensor.elements for one, tensor in wanted if one is True),)
+
+    return Rule(count_flops, result_sizes)
 
 
-def _gradients_result(given: Operands) -> _Sizes | None:
-    inputs, weight, asked = given.tensor(1), given.tensor(2), given.value(10)
-    if inputs is None or weight is None or not isinstance(asked, list):
-        return None
-    wanted = zip(asked, (inputs, weight), strict=False)
-    return (sum(tensor.elements for one, tensor in wanted if one is True),)
+def _input_gradient_of_library() -> Rule:
+    """Make a rule for sizes of the input, result gradient, weight (out, in, …)."""
+
+    def count_flops(given: Operands) -> int | None:
+        outer, weight = given.tensor_at_place(1), given.tensor_at_place(2)
+        if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
+            return None
+        return 2 * outer.elements * (weight.elements // weight.sizes[0])
+
+    return Rule(count_flops, lambda _: None)
 
 
-def _input_gradient_of_library(given: Operands) -> int | None:
-    """Count by sizes of the input, result gradient, weight (out, in / groups, …)."""
-    outer, weight = given.tensor(1), given.tensor(2)
-    if outer is None or weight is None or not weight.sizes or not weight.sizes[0]:
-        return None
-    return 2 * outer.elements * (weight.elements // weight.sizes[0])
-
-
-def _input_gradient(depthwise: bool) -> Rule:  # noqa: FBT001 - a table's cell
+def _input_gradient(*, depthwise: bool) -> Rule:
     """Make a rule for sizes of the input, filter (…, in, out), result gradient."""
 
-    def flops(given: Operands) -> int | None:
-        kernel, outer = given.tensor(1), given.tensor(2)
+    def count_flops(given: Operands) -> int | None:
+        kernel, outer = given.tensor_at_place(1), given.tensor_at_place(2)
         if kernel is None or outer is None or len(kernel.sizes) < 3:
             return None
         # A depthwise filter has no sum over channels.
         per_element = math.prod(kernel.sizes[:-2] if depthwise else kernel.sizes[:-1])
         return 2 * outer.elements * per_element
 
-    return Rule(flops, lambda _: None)
+    return Rule(count_flops, lambda _: None)
 
 
 def read_window(attributes: str | None) -> Window | None:
@@ -442,14 +367,14 @@ def read_window(attributes: str | None) -> Window | None:
     if found is None:
         return None
     given = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
-    size = _numbers(given.get("size", ""))
+    size = _read_numbers(given.get("size", ""))
     if not size:
         return None
     ones = (1,) * len(size)
     pads = given.get("pad", "x".join(["0_0"] * len(size))).split("x")
     low = tuple(int(pad.split("_")[0]) for pad in pads)
     sides = [
-        _numbers(given[name]) if name in given else ones
+        _read_numbers(given[name]) if name in given else ones
         for name in ("stride", "rhs_dilate", "lhs_dilate")
     ]
     if {len(low), *map(len, sides)} != {len(size)}:
@@ -502,64 +427,20 @@ def convolution_terms(
     return terms
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _read_numbers(text: str) -> tuple[int, ...]:
     parts = text.split("x")
     return tuple(map(int, parts)) if all(one.isdecimal() for one in parts) else ()
 
 
-_FUNCTION: Final = _forward(_Places(3, 4, 5, groups=6))
-_PADDING_FIRST: Final = _forward(_Places(4, 3, 5, groups=6))
-_GENERAL: Final = _forward(_Places(3, 4, 5, transposed=6, output_padding=7, groups=8))
-_TRANSPOSED: Final = _forward(
-    _Places(3, 4, 7, always_transposed=True, output_padding=5, groups=6)
-)
-
-CONVOLUTIONS: Final = Family(
-    name="convolution",
-    part=Part.PRODUCT,
-    formula="2 x elements of the result x weights that one of them meets; for a "
-    "transposed one elements of the input; as many again for each gradient asked for, "
-    "and one addition per element for the gradient of the bias",
-    source="the definition of the convolution; places on the padding count",
-    rules={
-        **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d"), _FUNCTION),
-        **dict.fromkeys(("aten::convolution", "aten::_convolution"), _GENERAL),
-        **dict.fromkeys(
-            ("aten::mkldnn_convolution", "aten::miopen_convolution"), _PADDING_FIRST
-        ),
-        "aten::miopen_depthwise_convolution": _PADDING_FIRST,
-        "aten::cudnn_convolution": _forward(_Places(3, 2, 4, groups=5)),
-        "aten::cudnn_convolution_relu": _FUNCTION,
-        **dict.fromkeys(
-            ("aten::thnn_conv2d", "aten::_slow_conv2d_forward"),
-            _forward(_Places(4, 5)),
-        ),
-        "aten::_conv_depthwise2d": _forward(_Places(4, 5, 6)),
-        **dict.fromkeys(
-            (
-                "aten::conv_transpose1d",
-                "aten::conv_transpose2d",
-                "aten::conv_transpose3d",
-            ),
-            _TRANSPOSED,
-        ),
-        **dict.fromkeys(
-            (
-                "aten::cudnn_convolution_backward_input",
-                "aten::miopen_convolution_backward_input",
-                "aten::mkldnn_convolution_backward_input",
-            ),
-            Rule(_input_gradient_of_library, lambda _: None),
-        ),
-        "aten::convolution_backward": Rule(_gradients, _gradients_result),
-        **dict.fromkeys(
-            (
-                *("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
-                *("_MklNativeConv2DBackpropInput", "_MklConv2DBackpropInput"),
-                "_MklNativeConv3DBackpropInputV2",
-            ),
-            _input_gradient(False),  # noqa: FBT003
-        ),
-        "DepthwiseConv2dNativeBackpropInput": _input_gradient(True),  # noqa: FBT003
-    },
-)
+#: Name of a rule in the table of ops → what makes it.
+PRODUCT_RULES: Final[dict[str, Callable[..., Rule]]] = {
+    "plain": _matrix_product,
+    "layer": lambda: _product_rule(_layer_shape),
+    "transposable": lambda: _product_rule(_transposable_shape),
+    "einsum": _einsum_rule,
+    "attention": _attention_rule,
+    "convolution": lambda **places: _forward_convolution(_Places(**places)),
+    "gradients": _convolution_gradients,
+    "input_gradient": _input_gradient,
+    "input_gradient_of_library": _input_gradient_of_library,
+}

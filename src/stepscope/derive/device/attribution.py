@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, present
+from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, is_present
 from stepscope.derive.columns.dense_codes import combined, dense
 from stepscope.derive.names.op_names import (
     COPY_OPS,
@@ -27,7 +27,7 @@ from stepscope.trace.reading.nullable import held
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,7 +101,7 @@ def graph_instructions(
                     types[here].tolist(), fills[here].tolist(), strict=True
                 )
             ]
-            seen[key] = known[program].instructions_of(kernels)
+            seen[key] = known[program].match_kernels(kernels)
         found[here] = seen[key]
     return found
 
@@ -135,7 +135,7 @@ class _Program:
         self._by_name = {name: it[0] for name, it in named.items() if len(it) == 1}
         self._names = dict(zip(rows, taken["name"].to_list(), strict=True))
 
-    def instructions_of(self, kernels: Sequence[str | None]) -> list[int]:
+    def match_kernels(self, kernels: Sequence[str | None]) -> list[int]:
         """Return the row of each kernel of a graph in time order; None is a memset."""
         found = [_NONE] * len(kernels)
         used: set[int] = set()
@@ -146,11 +146,11 @@ class _Program:
             if row not in used and row != _NONE:
                 found[at] = row
                 used.add(row)
-        for begin, end in _runs(found):
+        for begin, end in _unknown_ranges(found):
             before = found[begin - 1] if begin else _NONE
             after = found[end] if end < len(found) else _NONE
-            between = [it for it in self._between(before, after) if it not in used]
-            rows = _shared_out(kernels[begin:end], between)
+            between = [it for it in self._rows_between(before, after) if it not in used]
+            rows = _assign_instructions(kernels[begin:end], between)
             # Kernels that fit nowhere (a loop in the graph, say) make all doubtful.
             if all(map(self._may_be, kernels[begin:end], rows)):
                 found[begin:end] = rows
@@ -160,9 +160,9 @@ class _Program:
         if kernel is None or kernel not in self._by_name or row == _NONE:
             return True
         instruction = _NOT_IN_NAMES.sub("_", self._names[row])
-        return _stem(kernel) == _stem(instruction)
+        return _name_stem(kernel) == _name_stem(instruction)
 
-    def _between(self, before: int, after: int) -> list[int]:
+    def _rows_between(self, before: int, after: int) -> list[int]:
         ends = [self._place[row] for row in (before, after) if row != _NONE]
         if not ends or len({computation for computation, _ in ends}) > 1:
             return []
@@ -172,12 +172,12 @@ class _Program:
         return [row for row in listed[first:last] if row not in self._outside]
 
 
-def _stem(name: str) -> str:
+def _name_stem(name: str) -> str:
     """Return the part of the name that instructions compiled as one have in common."""
     return _NUMBERS.sub("", name)
 
 
-def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _unknown_ranges(found: Sequence[int]) -> Iterator[tuple[int, int]]:
     at = 0
     for unknown, group in groupby(found, key=lambda row: row == _NONE):
         length = len(list(group))
@@ -186,7 +186,9 @@ def _runs(found: Sequence[int]) -> Iterator[tuple[int, int]]:
         at += length
 
 
-def _shared_out(kernels: Sequence[str | None], between: Sequence[int]) -> list[int]:
+def _assign_instructions(
+    kernels: Sequence[str | None], between: Sequence[int]
+) -> list[int]:
     """Return the instructions of a stretch of kernels, given those that lie there.
 
     All kernels belong to a single instruction. Of several instructions each must have
@@ -275,20 +277,43 @@ def activity_ops(
     docs/tools/kernel_stats.md#what-is-a-row.
     """
     found = _Found(len(device_activity))
-    _by_hlo(found, device_activity, event_types, strings, hlo_ops)
-    _by_annotation(found, device_activity, strings)
-    _by_kind(found, device_activity)
+    _add_by_instruction(found, device_activity, event_types, strings, hlo_ops)
+    found.add_distinct(
+        handles(device_activity, "op"),
+        lambda texts: _annotation_rows([strings[text] for text in texts]),
+    )
+    number_of_kind = np.full(256, -1, np.int32)
+    for number, kind in enumerate(COPY_OPS):
+        number_of_kind[ACTIVITY_CODES[kind]] = number
+    names, categories = zip(*COPY_OPS.values(), strict=True)
+    found.add_distinct(
+        number_of_kind[codes(device_activity, "kind")],
+        lambda numbers: _op_rows(
+            OpEvidence.COPY,
+            name=[names[number] for number in numbers],
+            type=[names[number] for number in numbers],
+            category=[categories[number] for number in numbers],
+        ),
+    )
     no_op = np.where(found.op == 0, NoOp.NOT_ASKED, NoOp.NAMED).astype(np.uint8)
     if not isinstance(correlation, Unavailable) and not isinstance(
         launching_ops, Unavailable
     ):
-        _by_launch(found, correlation, launching_ops)
+        ops = launching_ops.ops
+        found.add_distinct(
+            by_row(launching_ops.op, correlation.launch_of_activity, none=-1),
+            lambda rows: _op_rows(
+                OpEvidence.LAUNCH,
+                name=ops["name"].gather(rows).to_list(),
+                type=ops["type"].gather(rows).to_list(),
+            ),
+        )
         # How far the search for the op of each activity came.
         reasons = np.where(
             correlation.launch_of_activity >= 0,
             np.uint8(NoOp.OUTSIDE),
             np.where(
-                present(device_activity, "correlation"),
+                is_present(device_activity, "correlation"),
                 np.uint8(NoOp.NO_CALL),
                 np.uint8(NoOp.NO_ID),
             ),
@@ -311,7 +336,7 @@ class _Found:
     def __init__(self, row_count: int) -> None:
         self.op = np.zeros(row_count, np.int32)
         self.frames = [
-            _rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
+            _op_rows(name=[NO_ANNOTATION], type=[UNKNOWN], evidence=OpEvidence.NONE)
         ]
         self._count = 1
 
@@ -319,7 +344,17 @@ class _Found:
         """Return rows that a rule could name and that no rule has named yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
-    def add(
+    def add_distinct(
+        self, key: NDArray[np.int32], named: Callable[[list[int]], pl.DataFrame]
+    ) -> None:
+        """Name what has a key (at least 0) and no op yet, once per distinct key."""
+        rows = self.open_rows(key >= 0)
+        if len(rows):
+            distinct = dense(key[rows])
+            keys = key[rows[distinct.first]].tolist()
+            self.add_named(rows, distinct.code, named(keys))
+
+    def add_named(
         self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
     ) -> None:
         """Give rows the ops that `named` has for their codes; a null name is none."""
@@ -330,7 +365,7 @@ class _Found:
         self.frames.append(named.filter(known))
 
 
-def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
+def _op_rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame:
     frame = pl.DataFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String()))
     if "category" not in columns:
         frame = frame.with_columns(category=pl.col("type"))
@@ -344,7 +379,7 @@ def _rows(evidence: OpEvidence, **columns: Sequence[str | None]) -> pl.DataFrame
     )
 
 
-def _by_hlo(
+def _add_by_instruction(
     found: _Found,
     activity: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -385,14 +420,13 @@ def _by_hlo(
                     modules=taken["module"].to_list(),
                     programs=taken["program"],
                 )
-                found.add(replayed, used.code, _instructions(replaced))
+                found.add_named(replayed, used.code, _instruction_rows(replaced))
             left = found.op[rows] == 0
             rows, code = rows[left], code[left]
-    found.add(rows, code, _instructions(resolved))
+    found.add_named(rows, code, _instruction_rows(resolved))
 
 
-def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of `ops` of instructions, known to a program or not."""
+def _instruction_rows(resolved: pl.DataFrame) -> pl.DataFrame:
     return resolved.with_columns(
         pl.coalesce("framework_op", "hlo_op").alias("name"),
         pl.coalesce("framework_type", "opcode").alias("type"),
@@ -405,56 +439,8 @@ def _instructions(resolved: pl.DataFrame) -> pl.DataFrame:
     ).select(name for name in OPS_SCHEMA if name != "group")
 
 
-def _by_annotation(
-    found: _Found, activity: pl.DataFrame, strings: Sequence[str]
-) -> None:
-    annotation = handles(activity, "op")
-    rows = found.open_rows(annotation >= 0)
-    if not len(rows):
-        return
-    distinct = dense(annotation[rows])
-    texts = [strings[handle] for handle in annotation[rows[distinct.first]].tolist()]
+def _annotation_rows(texts: Sequence[str]) -> pl.DataFrame:
     read = read_annotations(texts)
-    named = _rows(
-        OpEvidence.ANNOTATION,
-        name=read["name"].to_list(),
-        type=read["type"].to_list(),
+    return _op_rows(
+        OpEvidence.ANNOTATION, name=read["name"].to_list(), type=read["type"].to_list()
     )
-    found.add(rows, distinct.code, named)
-
-
-def _by_kind(found: _Found, activity: pl.DataFrame) -> None:
-    kind = codes(activity, "kind")
-    of_code = np.full(256, -1, np.int32)
-    for number, name in enumerate(COPY_OPS):
-        of_code[ACTIVITY_CODES[name]] = number
-    rows = found.open_rows(of_code[kind] >= 0)
-    if not len(rows):
-        return
-    names, categories = zip(*COPY_OPS.values(), strict=True)
-    used = dense(of_code[kind[rows]])
-    kinds = of_code[kind[rows[used.first]]].tolist()
-    named = _rows(
-        OpEvidence.COPY,
-        name=[names[number] for number in kinds],
-        type=[names[number] for number in kinds],
-        category=[categories[number] for number in kinds],
-    )
-    found.add(rows, used.code, named)
-
-
-def _by_launch(
-    found: _Found, correlation: Correlation, launching_ops: LaunchingOps
-) -> None:
-    launch = correlation.launch_of_activity
-    rows = np.flatnonzero((found.op == 0) & (launch >= 0))
-    host_op = launching_ops.op[launch[rows]]
-    rows, host_op = rows[host_op >= 0], host_op[host_op >= 0]
-    if not len(rows):
-        return
-    distinct = dense(host_op)
-    ops = launching_ops.ops[host_op[distinct.first]]
-    named = _rows(
-        OpEvidence.LAUNCH, name=ops["name"].to_list(), type=ops["type"].to_list()
-    )
-    found.add(rows, distinct.code, named)

@@ -35,8 +35,6 @@ class Correlation(Frozen, frozen=True):
     docs/definitions/device-work.md#launch-latency.
 
     Attributes:
-        activity: The table `device_activity`.
-        launches: The table of that name.
         launch_of_activity: int32 by row of device_activity; the row of launches with
             the same process and id, -1 where there is none.
         activity_count_of_launch: int32 by row of launches; the number of activities
@@ -70,7 +68,7 @@ def correlation(
     either side recorded no process at all, the id alone decides. Of several calls
     with one id the last row counts, as for the producer.
     """
-    launch_of, counts = _matched(device_activity, launches)
+    launch_of, counts = _match_launches(device_activity, launches)
     rows = len(launch_of)
     queue_empty, latency_ps = np.empty(rows, np.uint8), np.empty(rows, np.int64)
     early = np.zeros(2, np.int64)
@@ -102,14 +100,15 @@ def correlation(
         activity_count_of_launch=counts,
         queue_empty=queue_empty.view(np.bool_),
         latency_ps=latency_ps,
-        notes=_notes(unmatched, early_count=int(early[0]), early_ps=int(early[1])),
+        notes=_launch_notes(
+            unmatched, early_count=int(early[0]), early_ps=int(early[1])
+        ),
     )
 
 
-def _matched(
+def _match_launches(
     activity: pl.DataFrame, launches: pl.DataFrame
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the launch of each activity, and the activities of each launch."""
     found = np.full(len(activity), -1, np.int32)
     counts = np.zeros(len(launches), np.int32)
     has_id = activity["correlation"].is_not_null()
@@ -119,7 +118,7 @@ def _matched(
     called = ints(launches, "correlation")
     shared = _shared_processes(activity, launches)
     if shared is not None:
-        ids, called = _with_process(ids, called, shared)
+        ids, called = _unite_process_ids(ids, called, shared)
     least, greatest = int(called.min()), int(called.max())
     if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
         # Ids that are spread out or use all bits: number them first.
@@ -137,7 +136,7 @@ def _matched(
     return found, counts
 
 
-def _with_process(
+def _unite_process_ids(
     ids: NDArray[np.int64],
     called: NDArray[np.int64],
     shared: tuple[NDArray[np.int64], NDArray[np.int64], int],
@@ -169,7 +168,7 @@ def _shared_processes(
     return code[: len(ours)], code[len(ours) :], numbered.count
 
 
-def _notes(
+def _launch_notes(
     unmatched: int, *, early_count: int, early_ps: int
 ) -> tuple[QualityNote, ...]:
     notes = []

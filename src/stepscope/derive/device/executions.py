@@ -80,7 +80,7 @@ def device_executions(
 
     Definition: docs/tools/framework_op_stats.md#how-each-number-is-defined.
     """
-    kernels = _kernels_of(activity_classes, activity_ops)
+    kernels = _number_kernels(activity_classes, activity_ops)
     places = kernels.places
     code = activity_classes.code
     place = by_row(places.code, code)
@@ -88,7 +88,7 @@ def device_executions(
     eager = np.empty(0, np.int8)
     if not isinstance(host_op_events, Unavailable):
         eager = host_op_events.eager
-    rest, counted = everything, _Counted.nothing(places.count, len(eager))
+    rest, counted = everything, _Counted.zero_counts(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
         counted = _distinct_executions(
@@ -102,8 +102,8 @@ def device_executions(
             "group": kernels.group[places.first],
             "eager": counted.eager,
             "function": counted.function,
-            "largest_kernel_count": kernels.largest(everything),
-            "executions": counted.executions + kernels.largest(rest),
+            "largest_kernel_count": kernels.largest_counts(everything),
+            "executions": counted.executions + kernels.largest_counts(rest),
         }
     )
     stored = _stored_eager(trace, device_activity, stats)
@@ -133,7 +133,6 @@ class _Kernels(Frozen, frozen=True):
     Attributes:
         group: int32 by class; the group of the op.
         programs: The distinct programs of these; no program counts as one.
-        kernels: The distinct kernels of these programs.
     """
 
     group: NDArray[np.int32]
@@ -141,7 +140,7 @@ class _Kernels(Frozen, frozen=True):
     programs: Codes
     kernels: Codes
 
-    def largest(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def largest_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count activities of each program's commonest kernel by place.
 
         Args:
@@ -157,7 +156,7 @@ class _Kernels(Frozen, frozen=True):
         ).total
 
 
-def _kernels_of(
+def _number_kernels(
     activity_classes: ActivityClasses, activity_ops: ActivityOps
 ) -> _Kernels:
     """Number the op's device and group, program and kernel of each class.
@@ -184,7 +183,7 @@ class _Counted(Frozen, frozen=True):
     launched: NDArray[np.bool_]
 
     @classmethod
-    def nothing(cls, places: int, executions: int) -> _Counted:
+    def zero_counts(cls, places: int, executions: int) -> _Counted:
         return cls(
             np.zeros(places, np.int64),
             np.zeros(places, np.int64),
@@ -244,7 +243,7 @@ def _distinct_executions(
     count: int,
 ) -> _Counted:
     found = distinct_runs(place, execution, places=count, executions=len(eager))
-    counted = _Counted.nothing(count, len(eager))
+    counted = _Counted.zero_counts(count, len(eager))
     counted.executions[:] = found.count
     np.greater_equal(found.owner, 0, out=counted.launched)
     owned = np.flatnonzero(counted.launched)

@@ -169,32 +169,30 @@ def width_of_name(name: str, capability: tuple[int, int] | None = None) -> Width
     nvjet = _NVJET.search(lowered)
     if nvjet:
         return _NVJET_WIDTHS.get(nvjet[1], NARROW)
-    typed = _of_types(name, lowered, capability)
+    typed = _width_of_types(name, lowered, capability)
     if typed is None and mangled and _MANGLED_FLOAT.search(name):
         typed = WIDE
     instruction = _INSTRUCTION.search(lowered)
     if instruction and typed not in (NARROW, TF32):
-        return _of_instruction(instruction, lowered, capability)
+        return _width_of_instruction(instruction, lowered, capability)
     return typed
 
 
-def _of_types(
+def _width_of_types(
     name: str, lowered: str, capability: tuple[int, int] | None
 ) -> Width | None:
-    """Return the width of the operands' types in a name; None where it has none."""
     if any(part in lowered for part in _NARROW_PARTS) or _NARROW_SIZES.search(lowered):
         return NARROW
     if "tf32" in lowered or "tfloat32" in lowered:
         return TF32
     if any(part in lowered for part in _WIDE_PARTS):
-        return TF32 if _cuts(name, lowered, capability) else WIDE
+        return TF32 if _cuts_operands(name, lowered, capability) else WIDE
     return DOUBLE if any(part in lowered for part in _DOUBLE_PARTS) else None
 
 
-def _of_instruction(
+def _width_of_instruction(
     found: re.Match[str], lowered: str, capability: tuple[int, int] | None
 ) -> Width:
-    """Return the width of a matrix instruction in a name without types."""
     accumulator, shape = found[1], found[2]
     if accumulator in "dz":
         return DOUBLE
@@ -206,7 +204,7 @@ def _of_instruction(
     return NARROW if older or _BEFORE_TF32.search(lowered) else TF32
 
 
-def _cuts(name: str, lowered: str, capability: tuple[int, int] | None) -> bool:
+def _cuts_operands(name: str, lowered: str, capability: tuple[int, int] | None) -> bool:
     if capability is not None and capability < _FIRST_TF32:
         return False
     if _BEFORE_TF32.search(lowered) or any(

@@ -37,11 +37,7 @@ KERNEL_KEY: Final = (
     "static_shared_memory_bytes",
     "dynamic_shared_memory_bytes",
 )
-_GEOMETRY: Final = (
-    *KERNEL_KEY[4:],
-    "shared_memory_bytes",
-    "occupancy_percent",
-)
+_GEOMETRY: Final = (*KERNEL_KEY[4:], "shared_memory_bytes", "occupancy_percent")
 _TC_EVIDENCE: Final = {
     TensorCoreEvidence.NAME: "name",
     TensorCoreEvidence.NAME_UNCONFIRMED: "name_unconfirmed",
@@ -98,8 +94,8 @@ def kernels(
         step_ps=pl.lit(None, pl.Int64)
         if class_totals.step_ps is None
         else pl.Series(class_totals.step_ps),
-        uses_tensor_core=_verdict(tensor_cores.of_class[:, 0]),
-        tensor_core_eligible=_verdict(tensor_cores.of_class[:, 1]),
+        uses_tensor_core=_verdict_column(tensor_cores.of_class[:, 0]),
+        tensor_core_eligible=_verdict_column(tensor_cores.of_class[:, 1]),
         tensor_core_evidence=pl.Series(tensor_cores.of_class[:, 2]),
         bits=pl.Series(precision.of_class[:, 0]),
         fp64=pl.Series(precision.of_class[:, 1]),
@@ -118,7 +114,7 @@ def kernels(
         event_types["name"][rows["type"]].alias("kernel_name"),
         op_names[rows["op"]].alias("op_name"),
     )
-    shaped = _with_geometry(named, geometries, devices)
+    shaped = _add_geometry(named, geometries, devices)
     return Kernels(
         shaped.select(
             "class",
@@ -127,9 +123,9 @@ def kernels(
             "shared_memory_bytes",
             "occupancy_percent",
             "occupancy_limiter",
-            _words("tensor_core_evidence", _TC_EVIDENCE),
-            _precision(),
-            _words("precision_evidence", _WIDTH_EVIDENCE),
+            _evidence_words("tensor_core_evidence", _TC_EVIDENCE),
+            _precision_words(),
+            _evidence_words("precision_evidence", _WIDTH_EVIDENCE),
             *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
         ),
         geometries if isinstance(geometries, Unavailable) else None,
@@ -142,11 +138,11 @@ def launch_dimensions(what: str) -> pl.Expr:
     return pl.concat_str(axes, separator=",").alias(f"{what}_dim")
 
 
-def _verdict(code: NDArray[np.int8]) -> pl.Series:
+def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
     return nullable("verdict", code > 0, code >= 0)
 
 
-def _words(
+def _evidence_words(
     column: str, words: dict[TensorCoreEvidence, str] | dict[PrecisionEvidence, str]
 ) -> pl.Expr:
     return pl.col(column).replace_strict(
@@ -156,7 +152,7 @@ def _words(
     )
 
 
-def _precision() -> pl.Expr:
+def _precision_words() -> pl.Expr:
     return (
         pl.when(pl.col("fp64") > 0)
         .then(pl.lit("64"))
@@ -168,7 +164,7 @@ def _precision() -> pl.Expr:
     )
 
 
-def _with_geometry(
+def _add_geometry(
     rows: pl.DataFrame,
     geometries: pl.DataFrame | Unavailable,
     devices: pl.DataFrame | Unavailable,

@@ -83,11 +83,7 @@ class LaunchLatency(Frozen, frozen=True):
     most_ps: int
 
 
-def launch_latency(
-    *,
-    tracks: pl.DataFrame,
-    correlation: Correlation,
-) -> LaunchLatency:
+def launch_latency(*, tracks: pl.DataFrame, correlation: Correlation) -> LaunchLatency:
     """Measure the launches that some device activity came from."""
     latency_ps, samples = typical_ps(idle_waits_ps(correlation))
     runs_programs = (tracks["kind"] == "core").any()
@@ -106,7 +102,7 @@ def idle_waits_ps(correlation: Correlation) -> NDArray[np.int64]:
     their call, which only clocks that differ can show.
     """
     launch_of = correlation.launch_of_activity
-    known = _known(launch_of)
+    known = _rows_with_launch(launch_of)
     waited = ints(correlation.activity, "start_ps")[known] - by_row(
         ints(correlation.launches, "start_ps"), launch_of[known]
     )
@@ -130,8 +126,6 @@ class LaunchFacts(Frozen, frozen=True):
     """What launching work costs on one host.
 
     Attributes:
-        latency_ps: As in `launch_latency`.
-        latency_samples: As in `launch_latency`.
         median_call_ps: Median duration of the calls that launched something; None
             where nothing was launched.
         median_kernel_ps: Median duration of a kernel; None without kernels.
@@ -171,7 +165,7 @@ def launch_facts(
     start_ps = ints(device_activity, "start_ps")
     dur_ps = ints(device_activity, "dur_ps")
     called_ps = ints(launches, "start_ps")
-    known = _known(launch_of)
+    known = _rows_with_launch(launch_of)
     waited = start_ps[known] - called_ps[launch_of[known]]
     kernel = codes(device_activity, "kind") == ACTIVITY_CODES["kernel"]
     of_kernels = dur_ps[kernel]
@@ -184,7 +178,7 @@ def launch_facts(
         event_types,
     )
     used = correlation.activity_count_of_launch > 0
-    lost = _lost(launches, events, event_nesting, used)
+    lost = _lost_launches(launches, events, event_nesting, used)
     total = int(of_kernels.sum())
     if not total:
         graph_percent = None
@@ -196,21 +190,21 @@ def launch_facts(
     return LaunchFacts(
         latency_ps=launch_latency.latency_ps,
         latency_samples=launch_latency.latency_samples,
-        median_call_ps=_median(ints(launches, "dur_ps")[used]),
+        median_call_ps=_median_or_none(ints(launches, "dur_ps")[used]),
         kernels=len(of_kernels),
         graph_percent=graph_percent,
         # It reorders the durations.
-        median_kernel_ps=_median(of_kernels),
+        median_kernel_ps=_median_or_none(of_kernels),
         clock_error_ps=max(
             int(np.percentile(beyond, _CLOCK_QUANTILE)) if len(beyond) else 0
             for beyond in (early, outlasting)
         ),
         lost=len(lost),
-        lost_ps=_priced(lost, handles(launches, "type"), launch_of, dur_ps),
+        lost_ps=_lost_time_ps(lost, handles(launches, "type"), launch_of, dur_ps),
     )
 
 
-def _known(launch_of: NDArray[np.int32]) -> NDArray[np.intp] | slice:
+def _rows_with_launch(launch_of: NDArray[np.int32]) -> NDArray[np.intp] | slice:
     """Return the activities whose launch is known: mostly all, without a copy."""
     known = launch_of >= 0
     return slice(None) if known.all() else np.flatnonzero(known)
@@ -240,11 +234,11 @@ def _outlasting_ps(
     )
     late_by_ps = late_ps - returned_ps[launch_of[late_rows]]
     copied: NDArray[np.int64] = late_by_ps[late_by_ps > 0]
-    known = _known(launch_of)
-    if not len(launch_of[known]) or not _is_one(handles(device_activity, "device")):
+    known = _rows_with_launch(launch_of)
+    if not len(launch_of[known]) or not _all_equal(handles(device_activity, "device")):
         return copied
     waits = _FOR_DEVICE
-    if _is_one(handles(device_activity, "track")):
+    if _all_equal(handles(device_activity, "track")):
         waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
     is_wait = event_types["name"].str.contains(waits).fill_null(value=False).to_numpy()
     rows = picked(handles(events, "type"), is_wait)
@@ -268,11 +262,11 @@ def _outlasting_ps(
     return np.concatenate((copied, beyond[beyond > 0]))
 
 
-def _is_one(values: NDArray[np.int32]) -> bool:
+def _all_equal(values: NDArray[np.int32]) -> bool:
     return bool(values.min() == values.max())
 
 
-def _lost(
+def _lost_launches(
     launches: pl.DataFrame,
     events: pl.DataFrame,
     nesting: Nesting,
@@ -318,7 +312,7 @@ def _lost(
     return lost
 
 
-def _priced(
+def _lost_time_ps(
     lost: NDArray[np.intp],
     type_: NDArray[np.int32],
     launch_of: NDArray[np.int32],
@@ -361,6 +355,5 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     return min(usual, _LONGEST_SWITCH_PS)
 
 
-def _median(values: NDArray[np.int64]) -> int | None:
-    """Return the median of values that may be reordered; None without any."""
+def _median_or_none(values: NDArray[np.int64]) -> int | None:
     return int(np.median(values, overwrite_input=True)) if len(values) else None

@@ -36,7 +36,6 @@ class DevicePeaks(Frozen, frozen=True):
     """What the devices of one host can do at best.
 
     Attributes:
-        rows: Columns `DEVICE_PEAKS`, one row per device.
         notes: What is taken from data sheets, and which recorded values are in doubt.
     """
 
@@ -55,14 +54,14 @@ def device_peaks(*, devices: pl.DataFrame) -> DevicePeaks:
     notes: dict[tuple[str, str], QualityNote] = {}
     # One row per accelerator of a machine, of which there are a handful.
     for device in devices.iter_rows(named=True):
-        row, note = _peaks_of(device)
+        row, note = _device_row(device)
         rows.append(row)
         if note is not None:
             notes.setdefault((note.kind, note.message), note)
     return DevicePeaks(pl.DataFrame(rows, schema=DEVICE_PEAKS), tuple(notes.values()))
 
 
-def _peaks_of(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | None]:
+def _device_row(device: dict[str, Any]) -> tuple[dict[str, Any], QualityNote | None]:
     version = (device["cc_major"], device["cc_minor"] or 0)
     sheet = data_sheet_of(
         name=device["name"],

@@ -137,11 +137,11 @@ def precision(
             if vendor == "AMD" or major is not None
         ]
         capability = min(found, default=None)
-    told = _told(rows, event_types["name"], strings, hlo_ops, capability)
+    told = _evidence_by_class(rows, event_types["name"], strings, hlo_ops, capability)
     dur_ps = np.bincount(
         activity_classes.code, ints(device_activity, "dur_ps"), minlength=len(rows)
     )
-    decided = _decided(rows["type"].to_list(), told, dur_ps.tolist())
+    decided = _width_by_name(rows["type"].to_list(), told, dur_ps.tolist())
     of_class = np.zeros((len(rows), 4), np.uint8)
     for place, (kind, type_) in enumerate(rows[["kind", "type"]].iter_rows()):
         if kind == KERNEL_KIND:
@@ -152,25 +152,27 @@ def precision(
     return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
 
 
-def _told(
+def _evidence_by_class(
     rows: pl.DataFrame,
     names: pl.Series,
     strings: Sequence[str],
     hlo_ops: pl.DataFrame | Unavailable,
     capability: tuple[int, int] | None,
 ) -> list[tuple[Width, PrecisionEvidence] | None]:
-    """Return by class the width that its evidence tells; None where nothing does."""
     elements, opcodes = [None], [""]
     if not isinstance(hlo_ops, Unavailable):
         elements, opcodes = (
             hlo_ops[name].to_list() for name in ("operand_type", "opcode")
         )
-    by_hlo = {hlo: width_of_element(elements[hlo]) for hlo in _known(rows["hlo"])}
+    by_hlo = {
+        hlo: width_of_element(elements[hlo]) for hlo in _known_numbers(rows["hlo"])
+    }
     by_shape = {
-        shape: width_of_shape(strings[shape]) for shape in _known(rows["shape"])
+        shape: width_of_shape(strings[shape]) for shape in _known_numbers(rows["shape"])
     }
     by_name = {
-        type_: width_of_name(names[type_], capability) for type_ in _known(rows["type"])
+        type_: width_of_name(names[type_], capability)
+        for type_ in _known_numbers(rows["type"])
     }
     found: list[tuple[Width, PrecisionEvidence] | None] = []
     # One round per class of activities, of which there are as many as distinct
@@ -199,7 +201,7 @@ def _told(
     return found
 
 
-def _decided(
+def _width_by_name(
     types: list[int],
     told: list[tuple[Width, PrecisionEvidence] | None],
     dur_ps: list[float],
@@ -241,5 +243,5 @@ def width_of_shape(shape: str) -> Width | None:
     return DOUBLE if "double" in lowered else None
 
 
-def _known(column: pl.Series) -> list[int]:
+def _known_numbers(column: pl.Series) -> list[int]:
     return [number for number in column.unique().to_list() if number >= 0]

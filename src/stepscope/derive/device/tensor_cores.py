@@ -119,7 +119,7 @@ def tensor_cores(
             eligible = True
         elif can is None and eligible:
             eligible = None
-        of_class[place] = (_code(uses), _code(eligible), evidence)
+        of_class[place] = (_verdict_code(uses), _verdict_code(eligible), evidence)
     return TensorCores(of_class)
 
 
@@ -182,5 +182,5 @@ def _able_devices(
     return able, set(others)
 
 
-def _code(verdict: bool | None) -> int:  # noqa: FBT001 - a verdict is not an option
+def _verdict_code(verdict: bool | None) -> int:  # noqa: FBT001 - a verdict is not an option
     return -1 if verdict is None else int(verdict)

@@ -19,8 +19,6 @@ class DeviceRows(Frozen, frozen=True):
 
     Attributes:
         rows: Rows of device_activity by start; equal starts in the table's order.
-        start_ps: Starts of `rows`.
-        dur_ps: Durations of `rows`.
     """
 
     device: int

@@ -64,7 +64,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
         identity_error_percent: How far a replay that changes nothing misses the
             measured step; null where there was no replay.
         open_above: Whether more may be gained than `high`: with the change kernels of
-            another algorithm run, and how fast these are cannot be foretold.
+            another algorithm run, and how fast these are cannot be predicted.
     """
 
     low: float

@@ -9,6 +9,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device, of_each_host_or_why
+from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import ENDED_EARLY
@@ -18,7 +19,6 @@ from stepscope.units import PS_PER_NS
 if TYPE_CHECKING:
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.inference.requests import Requests
-    from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import StepCandidates, Steps
     from stepscope.trace.model import TraceData
@@ -146,59 +146,48 @@ def step_signals(
     )
     stepped = not isinstance(steps, Unavailable)
     basis = step_basis(steps)
-    rows = None if isinstance(windows, Unavailable) else windows.rows
+    rows = median = anchor = outside = start_ns = None
+    left_out: dict[str, int] = {}
+    if not isinstance(windows, Unavailable):
+        rows, anchor, measured = windows.rows, windows.anchor, windows.measured
+        median = (measured["end_ps"] - measured["start_ps"]).median()
+        flags = rows.filter(~pl.col("open_end"))["flags"].explode().drop_nulls()
+        left_out = dict(flags.value_counts().sort(flags.name).iter_rows())
+    between = input_between_steps
+    if isinstance(between, InputBetweenSteps) and between.outside:
+        covered_ps = between.covered_ps
+        outside = 100 * between.wait_ps / covered_ps if covered_ps else None
+    recorded_ps = 0
+    environment = trace.table("environment")
+    if not isinstance(environment, Unavailable) and environment.height:
+        start_ns, begin, end = environment.select(
+            "start_unix_ns", "begin_ps", "end_ps"
+        ).row(0)
+        recorded_ps = 0 if begin is None or end is None else int(end) - int(begin)
+    first_ps = rows["start_ps"][0] if rows is not None and rows.height else None
     return HostSteps(
         source=basis.source,
         confidence=basis.confidence,
         count=0 if isinstance(steps, Unavailable) else steps.rows.height,
-        anchor=None if isinstance(windows, Unavailable) else windows.anchor,
-        period_ps=None
-        if isinstance(windows, Unavailable) or not stepped
-        else _period(windows.measured),
-        left_out={} if rows is None else _left_out(rows),
+        anchor=anchor,
+        period_ps=int(median) if stepped and isinstance(median, float) else None,
+        left_out=left_out,
         tried=tuple(Tried(one.what, one.n, one.confidence) for one in tried),
         requests=0 if isinstance(requests, Unavailable) else requests.rows.height,
-        outside_percent=_outside(input_between_steps),
-        begins_ns=_begins(trace, rows if stepped else None),
+        outside_percent=outside,
+        begins_ns=int(start_ns) + first_ps // PS_PER_NS
+        if stepped and start_ns is not None and first_ps is not None
+        else None,
         early_end=next(
-            (it.message for it in trace.quality_notes() if it.kind == ENDED_EARLY), None
+            (
+                note.message
+                for note in trace.quality_notes()
+                if note.kind == ENDED_EARLY
+            ),
+            None,
         ),
-        recorded_ps=_recorded(trace),
+        recorded_ps=recorded_ps,
     )
-
-
-def _period(rows: pl.DataFrame) -> int | None:
-    median = rows.select((pl.col("end_ps") - pl.col("start_ps")).median()).item()
-    return None if median is None else int(median)
-
-
-def _left_out(rows: pl.DataFrame) -> dict[str, int]:
-    flags = rows.filter(~pl.col("open_end"))["flags"].explode().drop_nulls()
-    counts = flags.value_counts().sort(flags.name)
-    return dict(counts.iter_rows())
-
-
-def _outside(found: InputBetweenSteps | Unavailable | None) -> float | None:
-    if isinstance(found, Unavailable) or found is None or not found.outside:
-        return None
-    return 100 * found.wait_ps / found.covered_ps if found.covered_ps else None
-
-
-def _begins(trace: TraceData, rows: pl.DataFrame | None) -> int | None:
-    environment = trace.table("environment")
-    if isinstance(environment, Unavailable) or rows is None or not rows.height:
-        return None
-    start = environment["start_unix_ns"].to_list()[0]
-    first = rows["start_ps"].to_list()[0]
-    return None if start is None else int(start) + first // PS_PER_NS
-
-
-def _recorded(trace: TraceData) -> int:
-    environment = trace.table("environment")
-    if isinstance(environment, Unavailable) or not environment.height:
-        return 0
-    begin, end = environment.select("begin_ps", "end_ps").row(0)
-    return 0 if begin is None or end is None else int(end) - int(begin)
 
 
 @of_each_device

@@ -151,40 +151,37 @@ def memory_signals(
 ) -> MemorySignals:
     """Look at every memory of every host."""
     hosts = known_hosts(trace)
-    steps = {host: _steps(windows[host]) for host in hosts}
+    nothing = np.empty(0, np.int64)
+    steps = dict.fromkeys(hosts, (nothing, nothing))
+    for host, placed in known_hosts(windows).items():
+        if placed.has_steps:
+            closed = placed.rows.filter(~pl.col("open_end"))
+            steps[host] = ints(closed, "start_ps"), ints(closed, "end_ps")
     found = [
-        _use(host, allocations, replay, memory, steps[host])
+        _allocator_use(host, allocations, replay, memory, steps[host])
         for host, replay in known_hosts(memory_replay).items()
         if not isinstance(allocations := hosts[host].table("allocations"), Unavailable)
         for memory in replay.memories
     ]
-    processes = (_process(one, steps[host]) for host, one in hosts.items())
+    processes = (_process_use(one, steps[host]) for host, one in hosts.items())
     return MemorySignals(
         (*found, *(one for one in processes if one is not None)),
         None if found else first_reason(memory_replay) or _NO_EVENTS,
-        tuple(failure for one in hosts.values() for failure in _failures(one)),
-        any(len(_rows(one, _ALLOCATION)) for one in hosts.values()),
+        tuple(
+            failure for one in hosts.values() for failure in _failed_allocations(one)
+        ),
+        any(len(_rows_of_events(one, _ALLOCATION)) for one in hosts.values()),
     )
 
 
+#: Starts and ends of the closed steps.
+_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="No allocation was recorded.",
     remedy="Record while the program takes memory.",
 )
-#: Starts and ends of the closed steps.
-_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
-
-
-def _steps(windows: Windows | Unavailable) -> _Steps:
-    nothing = np.empty(0, np.int64)
-    if isinstance(windows, Unavailable) or not windows.has_steps:
-        return nothing, nothing
-    closed = windows.rows.filter(~pl.col("open_end"))
-    return ints(closed, "start_ps"), ints(closed, "end_ps")
-
-
-#: Columns of allocations that `_use` reads.
+#: Columns of allocations that `_allocator_use` reads.
 _USE: Final = (
     "start_ps",
     "stack_bytes",
@@ -196,7 +193,7 @@ _USE: Final = (
 )
 
 
-def _use(
+def _allocator_use(
     host: str,
     allocations: pl.DataFrame,
     replay: MemoryReplay,
@@ -209,7 +206,7 @@ def _use(
     time_ps = ints(events, "start_ps")
     peak = memory.peak
     at = None if peak is None else events.row(peak, named=True)
-    least, numbers = _least(memory, time_ps, steps)
+    least, numbers = _least_by_step(memory, time_ps, steps)
     # What a replay adds up, and what a young allocator counts, leaves out older blocks.
     older = events["older_counted"].eq(other=False).any()
     highest = None if peak is None else int(memory.in_use_bytes[peak])
@@ -225,14 +222,14 @@ def _use(
         fragmentation=None if at is None else at["fragmentation"],
         alive=()
         if peak is None
-        else _ops(allocations, replay.alive(memory, peak), highest),
+        else _largest_ops(allocations, replay.alive_rows(memory, peak), highest),
         least_bytes=least,
         at_step=numbers,
-        grown=_ops(allocations, replay.alive(memory, last), highest),
+        grown=_largest_ops(allocations, replay.alive_rows(memory, last), highest),
     )
 
 
-def _least(
+def _least_by_step(
     memory: OneMemory, time_ps: NDArray[np.int64], steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the least use in each step, and the number of the step."""
@@ -252,7 +249,7 @@ def _least(
     return tuple(least.tolist()), tuple(numbers.astype(float).tolist())
 
 
-def _ops(
+def _largest_ops(
     allocations: pl.DataFrame, rows: NDArray[np.int64], whole: int | None
 ) -> tuple[Part, ...]:
     """Return the ops that asked for most of some blocks."""
@@ -272,19 +269,18 @@ def _ops(
     )
 
 
-def _process(trace: TraceData, steps: _Steps) -> MemoryUse | None:
+def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     """Return the memory of the process, where its size was sampled."""
-    size = _samples(trace, _RSS)
-    rest = _samples(trace, _AVAILABLE)
+    size, available = counter(trace, _RSS), counter(trace, _AVAILABLE)
     if size is None:
         return None
-    time_ps, use = size
+    time_ps, use = size.time_ps, size.value.astype(np.int64)
     starts, _ = steps
     numbers: tuple[float, ...] = ()
     if len(starts) > 1:
         period = float(np.median(np.diff(starts)))
         numbers = tuple(((time_ps - int(starts[0])) / period).tolist())
-    free = None if rest is None else int(rest[1].min())
+    free = None if available is None else int(available.value.min())
     return MemoryUse(
         host=trace.host,
         name=PROCESS,
@@ -301,14 +297,7 @@ def _process(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     )
 
 
-def _samples(
-    trace: TraceData, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    found = counter(trace, name)
-    return None if found is None else (found.time_ps, found.value.astype(np.int64))
-
-
-def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
+def _rows_of_events(trace: TraceData, name: str) -> NDArray[np.intp]:
     types = trace.table("event_types")
     events = trace.table("events")
     if isinstance(types, Unavailable) or isinstance(events, Unavailable):
@@ -316,15 +305,15 @@ def _rows(trace: TraceData, name: str) -> NDArray[np.intp]:
     return picked(handles(events, "type"), (types["name"] == name).to_numpy())
 
 
-def _failures(trace: TraceData) -> list[Failure]:
+def _failed_allocations(trace: TraceData) -> list[Failure]:
     events = trace.table("events")
     stats = trace.table("stats")
-    rows = _rows(trace, _FAILED)
+    rows = _rows_of_events(trace, _FAILED)
     if isinstance(events, Unavailable) or isinstance(stats, Unavailable):
         return []
     texts = trace.strings
     start_ps = ints(events, "start_ps")
-    taken = start_ps[_rows(trace, _ALLOCATION)]
+    taken = start_ps[_rows_of_events(trace, _ALLOCATION)]
     found = []
     for row in rows.tolist():
         mine = stats.filter(pl.col("event") == row)
@@ -375,7 +364,9 @@ def host_growth(
     begins = ints(windows.rows, "start_ps")
     noted = event_types.filter(pl.col("name").str.contains(_MARK))["name"]
     counted = map(KeptCounter.of, noted.unique(maintain_order=True).to_list())
-    grown = (_growth(trace, one, begins) for one in counted if one is not None)
+    grown = (
+        _container_growth(trace, one, begins) for one in counted if one is not None
+    )
     return tuple(one for one in grown if one is not None)
 
 
@@ -387,7 +378,7 @@ def kept_growth(
     return tuple(one for each in known_hosts(host_growth).values() for one in each)
 
 
-def _growth(
+def _container_growth(
     trace: TraceData, counted: KeptCounter, begins: NDArray[np.int64]
 ) -> KeptGrowth | None:
     readings = [counter(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]

@@ -132,13 +132,13 @@ def processor_signals(
         return _NOT_RECORDED
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
-    own = [_mean(counter(trace, one), starts, ends) for one in _OWN]
-    threads = [_mean(counter(trace, one), starts, ends) for one in _THREADS]
+    own = [_mean_of_windows(counter(trace, one), starts, ends) for one in _OWN]
+    threads = [_mean_of_windows(counter(trace, one), starts, ends) for one in _THREADS]
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(
         cores=cores,
         waiting_percent=tuple(waiting.tolist()),
-        machine=(_mean(machine, starts, ends) or 0.0) / 100,
+        machine=(_mean_of_windows(machine, starts, ends) or 0.0) / 100,
         own=None if own[0] is None else (own[0] + (own[1] or 0.0)) / 100,
         threads=None if threads[0] is None else round(threads[0] + (threads[1] or 0.0)),
         workers=None if own[1] is None else own[1] / 100,
@@ -156,7 +156,7 @@ def mean_by_window(
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
     total = np.concatenate(([0.0], np.cumsum(values * lasted)))
 
-    def before(at: NDArray[np.int64]) -> NDArray[np.float64]:
+    def integral_until(at: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the integral of the counter from its first reading on."""
         place = np.searchsorted(times, at, side="right")
         last = np.where(place > 0, times[np.maximum(place, 1) - 1], times[0])
@@ -164,13 +164,13 @@ def mean_by_window(
         found: NDArray[np.float64] = total[place] + (at - last) * value
         return found
 
-    found: NDArray[np.float64] = (before(ends) - before(starts)) / np.maximum(
-        ends - starts, 1
-    )
+    found: NDArray[np.float64] = (
+        integral_until(ends) - integral_until(starts)
+    ) / np.maximum(ends - starts, 1)
     return found
 
 
-def _mean(
+def _mean_of_windows(
     readings: Readings | None, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> float | None:
     """Return the mean of a counter over some windows together."""
@@ -223,7 +223,7 @@ def asleep(
 ) -> Asleep | None:
     """Return the waits of each host of which they are known.
 
-    Where all cores are in use, threads of a framework seldom get one: that they hardly
+    Where all cores are in use, threads of a framework rarely get one: that they hardly
     computed does not say that nobody waited for them.
     """
     cores = None if isinstance(processor_signals, Unavailable) else processor_signals

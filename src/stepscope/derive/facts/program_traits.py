@@ -19,7 +19,6 @@ from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -62,41 +61,46 @@ def program_traits(
     """Look at the names of what ran on any host."""
     ran_on, types = known_hosts(events), known_hosts(event_types)
     kinds = {
-        host: one
-        for host, one in known_hosts(event_kinds).items()
+        host: host_kinds
+        for host, host_kinds in known_hosts(event_kinds).items()
         if host in ran_on and host in types
     }
 
-    def flagged(flag: EventFlag) -> bool:
-        return any(bool(one.has(flag).any()) for one in kinds.values())
+    def has_flag(flag: EventFlag) -> bool:
+        return any(bool(host_kinds.has(flag).any()) for host_kinds in kinds.values())
 
-    def ran(pattern: str) -> bool:
-        return any(_ran(ran_on[host], types[host], pattern) for host in kinds)
+    def any_event_ran(pattern: str) -> bool:
+        return any(
+            len(
+                picked(
+                    handles(ran_on[host], "type"),
+                    types[host]["name"]
+                    .str.contains(pattern)
+                    .fill_null(value=False)
+                    .to_numpy(),
+                )
+            )
+            for host in kinds
+        )
 
-    unknown = not any(one.is_op().any() for one in kinds.values())
-    updates = flagged(EventFlag.OPTIMIZER)
-    in_graphs_ps, one_by_one_ps = (
-        sum(_time_of(ran_on[host], one.has(flag)) for host, one in kinds.items())
-        for flag in (EventFlag.FUNCTION_CALL, EventFlag.EAGER_OP)
-    )
+    def time_of_flag(flag: EventFlag) -> int:
+        """Return the time of all events of some types, each counted in full."""
+        times = 0
+        for host, host_kinds in kinds.items():
+            rows = picked(handles(ran_on[host], "type"), host_kinds.has(flag))
+            times += int(ints(ran_on[host], "dur_ps")[rows].sum())
+        return times
+
+    unknown = not any(host_kinds.is_op().any() for host_kinds in kinds.values())
+    updates = has_flag(EventFlag.OPTIMIZER)
     return ProgramTraits(
-        compiled=ran(_COMPILED),
+        compiled=any_event_ran(_COMPILED),
         updates=updates or unknown,
-        trains=updates or unknown or ran(_BACKWARD),
-        engine=flagged(EventFlag.ENGINE_ITERATION),
-        graphed=in_graphs_ps > one_by_one_ps,
+        trains=updates or unknown or any_event_ran(_BACKWARD),
+        engine=has_flag(EventFlag.ENGINE_ITERATION),
+        graphed=time_of_flag(EventFlag.FUNCTION_CALL)
+        > time_of_flag(EventFlag.EAGER_OP),
     )
-
-
-def _ran(events: pl.DataFrame, types: pl.DataFrame, pattern: str) -> bool:
-    named = types["name"].str.contains(pattern).fill_null(value=False).to_numpy()
-    return bool(len(picked(handles(events, "type"), named)))
-
-
-def _time_of(events: pl.DataFrame, types: NDArray[np.bool_]) -> int:
-    """Return the time of all events of some types, each counted in full."""
-    rows = picked(handles(events, "type"), types)
-    return int(ints(events, "dur_ps")[rows].sum())
 
 
 #: The generation of a collection of all objects.

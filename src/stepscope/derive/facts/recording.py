@@ -108,57 +108,48 @@ def capture_signals(
         (_device_counts(one, activity_classes[host]) for host, one in hosts.items()),
         default=(0, 0, 0),
     )
+    environments = [one.table("environment") for one in hosts.values()]
+    ranks = [
+        count
+        for environment in environments
+        if not isinstance(environment, Unavailable)
+        for count in environment["processes"].drop_nulls()
+    ]
     frames = known_hosts(function_frames).values()
-    untied = {host: _untied(one, correlation[host]) for host, one in hosts.items()}
-    untied_ps, work_ps = (sum(it[at] for it in untied.values()) for at in (0, 1))
+    looks = [host_frames.looks() for host_frames in frames]
+    # Of a host whose functions are exact there are none.
+    most_looks = max((count for count in looks if count is not None), default=0)
+    too_few = bool(looks) and None not in looks and most_looks < LEAST_LOOKS
+    system_calls = 0
+    for host, kinds in known_hosts(event_kinds).items():
+        events = hosts[host].table("events")
+        is_call = np.isin(kinds.host_class, SYSTEM_CLASSES)
+        if not isinstance(events, Unavailable) and is_call.any():
+            system_calls += int(is_call[handles(events, "type")].sum())
+    # Time of device work without a launch call, and of all of it.
+    untied = dict.fromkeys(hosts, (0, 0))
+    for host, tied in known_hosts(correlation).items():
+        dur_ps = ints(tied.activity, "dur_ps")
+        loose_ps = dur_ps[tied.launch_of_activity < 0].sum()
+        untied[host] = int(loose_ps), int(dur_ps.sum())
+    untied_ps, work_ps = (sum(times[k] for times in untied.values()) for k in (0, 1))
     return CaptureSignals(
         damaged=any(note.kind in _DAMAGED for note in notes),
         dropped=sum(note.count or 1 for note in notes if note.kind in _COUNTERS),
-        ranks=max(map(_ranks, hosts.values()), default=0) or None,
+        ranks=max(ranks, default=0) or None,
         hosts=len(hosts),
         devices=devices,
         computing=computing,
         copying=copying,
         functions=bool(frames),
-        few_looks=_too_few_looks([one.looks() for one in frames]),
-        system_calls=sum(
-            _system_calls(one, event_kinds[host]) for host, one in hosts.items()
-        ),
+        few_looks=most_looks if too_few else None,
+        system_calls=system_calls,
         replays=any(
-            _replays(one, correlation[host], *untied[host])
+            _hides_replays(one, correlation[host], *untied[host])
             for host, one in hosts.items()
         ),
         without_launch_percent=100 * untied_ps / work_ps if work_ps else None,
     )
-
-
-def _ranks(trace: TraceData) -> int:
-    """Return how many processes a job has, by the recording of one; 0 for unknown."""
-    environment = trace.table("environment")
-    if isinstance(environment, Unavailable):
-        return 0
-    return max(environment["processes"].drop_nulls().to_list(), default=0)
-
-
-def _system_calls(trace: TraceData, kinds: EventKinds | Unavailable) -> int:
-    """Return how many calls of the operating system's libraries were recorded."""
-    events = trace.table("events")
-    if isinstance(kinds, Unavailable) or isinstance(events, Unavailable):
-        return 0
-    are = np.isin(kinds.host_class, SYSTEM_CLASSES)
-    return int(are[handles(events, "type")].sum()) if are.any() else 0
-
-
-def _too_few_looks(looks: list[int | None]) -> int | None:
-    """Return the most looks of any host, where they tell too little.
-
-    Args:
-        looks: Of each host with functions; None where its functions are exact.
-    """
-    if not looks or None in looks:
-        return None
-    most = max(one for one in looks if one is not None)
-    return most if most < LEAST_LOOKS else None
 
 
 def _device_counts(
@@ -196,7 +187,7 @@ def _device_counts(
     )
 
 
-def _replays(
+def _hides_replays(
     trace: TraceData,
     tied: Correlation | Unavailable,
     untied_ps: int,
@@ -230,15 +221,6 @@ def _without_work(trace: TraceData, tied: Correlation | Unavailable) -> bool:
     working[tied.launch_of_activity[tied.launch_of_activity >= 0]] = True
     without = int((calls & ~working).sum())
     return not calls.any() or without > _WITHOUT_WORK * calls.sum()
-
-
-def _untied(trace: TraceData, tied: Correlation | Unavailable) -> tuple[int, int]:
-    """Return the time of device work without a launch call, and of all of it."""
-    activity = trace.table("device_activity")
-    if isinstance(tied, Unavailable) or isinstance(activity, Unavailable):
-        return 0, 0
-    dur_ps = ints(activity, "dur_ps")
-    return int(dur_ps[tied.launch_of_activity < 0].sum()), int(dur_ps.sum())
 
 
 class HostVersions(Frozen, frozen=True):

@@ -154,10 +154,10 @@ def named(
     """
     if not slow.any():
         return ()
-    return (*((function,) if function else ()), *_parts(shares, slow, owner))
+    return (*((function,) if function else ()), *_parts_of_owner(shares, slow, owner))
 
 
-def _parts(
+def _parts_of_owner(
     shares: StepShares, slow: NDArray[np.bool_], owner: str | None
 ) -> tuple[Part, ...]:
     if owner is None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceData
 
 _SYSTEM_CALL: Final = Pattern(SYSTEM_CALLS["SYSTEM_CALL"])
-#: A stretch of less than this share of the longest one shows nothing more.
+#: An interval of less than this share of the longest one shows nothing more.
 _WORTH_A_LOOK: Final = 0.01
 _NO_WINDOW: Final = Unavailable(
     code="NO_STEPS",
@@ -87,10 +87,10 @@ class StepShares(Frozen, frozen=True):
             first.
         callers: Functions of the program that call most of an idle owner's time at a
             place.
-        gaps: Number of stretches that end with a late launch.
+        gaps: Number of intervals that end with a late launch.
         clock_error_ps: How far the clocks of host and device differ.
         lost_ps: Device time that lost records may stand for.
-        ranges: (owner or topic, place) → its longest stretches in all judged windows.
+        ranges: (owner or topic, place) → its longest intervals in all judged windows.
         numbers: Number of the step of each window; empty where steps have none.
         held: (topic, owner, place) → what of the owner's time is the topic's, in all
             judged windows.
@@ -130,7 +130,7 @@ class StepShares(Frozen, frozen=True):
     def clock_doubt_ps(self) -> int:
         """Return the time that may be somebody else's because clocks differ.
 
-        Each stretch that ends with a late launch may be so much longer or shorter, and
+        Each interval that ends with a late launch may be so much longer or shorter, and
         where none was found there may be one in each window.
         """
         return self.clock_error_ps * max(self.gaps, len(self.window_ps))
@@ -247,7 +247,7 @@ class StepShares(Frozen, frozen=True):
             for one in self.named(*owners, place=place)
             if one.loop
         }
-        # Most of a function is told only where it is most of all that is merged.
+        # Most of a function is named only where it is most of all that is merged.
         details = {
             (one.name, one.function, one.file, one.line): one.detail
             for one in self.named(*owners, place=place)
@@ -288,12 +288,12 @@ class StepShares(Frozen, frozen=True):
         )
 
     def evidence(self, *owners: str, place: str = "any") -> tuple[Evidence, ...]:
-        """Return the longest stretches of some owners that are worth a look."""
+        """Return the longest intervals of some owners that are worth a look."""
         found = [
             (start, end, owner, where)
-            for (owner, where), stretches in self.ranges.items()
+            for (owner, where), intervals in self.ranges.items()
             if owner in owners and place in ("any", where)
-            for start, end in stretches
+            for start, end in intervals
         ]
         found.sort(key=lambda one: (one[0] - one[1], one[0]))
         least = _WORTH_A_LOOK * max(
@@ -307,14 +307,12 @@ class StepShares(Frozen, frozen=True):
                 track=None,
                 start_ps=start,
                 end_ps=end,
-                ops=self._first_name(owner, where),
+                ops=tuple(
+                    part.name for part in self.named(owner, place=where) if part.name
+                )[:1],
             )
             for start, end, owner, where in found[:SHOWN]
         )
-
-    def _first_name(self, owner: str, place: str) -> tuple[str, ...]:
-        told = [part.name for part in self.named(owner, place=place) if part.name]
-        return tuple(told[:1])
 
 
 class AccountSignals(Frozen, frozen=True):
@@ -361,7 +359,7 @@ def step_shares(
 ) -> tuple[StepShares, ...]:
     """Read the account of the measured windows of each device; an outlier counts."""
     # An outlier is judged, too.
-    rows, between = map(windows.measured_of, (account.rows, account.between))
+    rows, between = map(windows.rows_of_measured, (account.rows, account.between))
     return tuple(
         _shares_of_device(
             trace.host,
@@ -405,8 +403,10 @@ def _shares_of_device(
 ) -> StepShares:
     mine = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
     rows, between = rows.filter(mine), between.filter(mine)
-    out = _times(between, IDLE_OWNERS)
-    every = _times(rows, [owner.name for owner in OWNERS])
+    out = _times_by_owner(between, IDLE_OWNERS)
+    every = _times_by_owner(rows, [owner.name for owner in OWNERS])
+    missing, topic_spans = _missing_and_topics(account, rows, topics, device)
+    names, callers = _names_and_callers(parts, device)
     calls = None if isinstance(facts, Unavailable) or device is None else facts
     (instants,) = (one for one in account.devices if one.device == device)
     of_windows = windows.rows[rows["window"].to_list()]
@@ -419,7 +419,7 @@ def _shares_of_device(
         for owner, spans in idle.items()
         if owner == "unexplained" or owner in account.missing
     )
-    done = {topic: spans & judged for topic, spans in _done(topics, device).items()}
+    done = {topic: spans & judged for topic, spans in topic_spans.items()}
     placed = {
         (name, place): part
         for name, spans in (idle | done).items()
@@ -428,11 +428,13 @@ def _shares_of_device(
             ("between", spans & instants.between),
         )
     }
-    within = {
-        (topic, place): tuple(placed[topic, place].within(starts, ends).tolist())
-        for topic in done
+    inside, out_of_steps = (
+        {
+            topic: tuple(placed[topic, place].within(starts, ends).tolist())
+            for topic in done
+        }
         for place in PLACES
-    }
+    )
     return StepShares(
         host=host,
         device=device,
@@ -444,17 +446,17 @@ def _shares_of_device(
             owner: tuple(map(sub, times, out[owner])) if owner in out else times
             for owner, times in every.items()
         }
-        | {topic: within[topic, "inside"] for topic in done},
-        between_ps=out | {topic: within[topic, "between"] for topic in done},
-        missing=_missing(account, rows, topics),
+        | inside,
+        between_ps=out | out_of_steps,
+        missing=missing,
         working_ps=working_time_ps(rows),
-        names=_names(parts, device),
-        callers=_callers(parts, device),
+        names=names,
+        callers=callers,
         gaps=0 if calls is None else len(idle["launch"]),
         clock_error_ps=0 if calls is None else calls.clock_error_ps,
         lost_ps=0 if calls is None else calls.lost_ps,
         ranges={key: tuple(longest(spans)) for key, spans in placed.items() if spans},
-        numbers=_numbers(steps, of_windows["step_row"]),
+        numbers=_step_numbers(steps, of_windows["step_row"]),
         bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
         held={
             (topic, owner, place): part.length_ps
@@ -466,56 +468,50 @@ def _shares_of_device(
     )
 
 
-def _missing(
-    account: Account, rows: pl.DataFrame, topics: IdleTopics | Unavailable
-) -> dict[str, Unavailable]:
-    """Return why the time of an owner or a topic is unknown."""
-    owners = {
+def _times_by_owner(
+    rows: pl.DataFrame, owners: Iterable[str]
+) -> dict[str, tuple[int, ...]]:
+    return {owner: tuple(filled(rows[f"{owner}_ps"], 0).tolist()) for owner in owners}
+
+
+def _missing_and_topics(
+    account: Account,
+    rows: pl.DataFrame,
+    topics: IdleTopics | Unavailable,
+    device: int | None,
+) -> tuple[dict[str, Unavailable], Mapping[str, Spans]]:
+    """Return why owners and topics are unknown, and the spans of each topic."""
+    missing = {
         owner: why
         for owner, why in account.missing.items()
         if rows[f"{owner}_ps"].null_count()
     }
     if isinstance(topics, Unavailable):
-        return owners | dict.fromkeys(TOPICS, topics)
-    return owners | topics.missing
+        return missing | dict.fromkeys(TOPICS, topics), {}
+    spans = {idle.device: idle.spans for idle in topics.devices}
+    return missing | topics.missing, spans.get(device, {})
 
 
-def _numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...]:
+def _names_and_callers(
+    parts: AccountParts | Unavailable, device: int | None
+) -> tuple[tuple[NamedTime, ...], ...]:
+    """Return the parts of owners and topics by name, and the functions that call."""
+    if isinstance(parts, Unavailable):
+        return (), ()
+    own = pl.col("device").eq_missing(pl.lit(device, pl.Int32))
+    tables = (
+        pl.concat([parts.rows, parts.topics]),
+        parts.callers.with_columns(name="function"),
+    )
+    return tuple(
+        tuple(NamedTime(**row) for row in rows.iter_rows(named=True))
+        for rows in (table.filter(own).drop("device") for table in tables)
+    )
+
+
+def _step_numbers(steps: Steps | Unavailable, step_rows: pl.Series) -> tuple[int, ...]:
     """Return the numbers of the steps of some windows; none where any has none."""
     if isinstance(steps, Unavailable):
         return ()
     numbers = steps.rows["step"].gather(step_rows)
-    return () if numbers.null_count() else tuple(numbers.to_list())
-
-
-def _done(topics: IdleTopics | Unavailable, device: int | None) -> dict[str, Spans]:
-    if isinstance(topics, Unavailable):
-        return {}
-    return next((one.spans for one in topics.devices if one.device == device), {})
-
-
-def _times(rows: pl.DataFrame, owners: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    columns = {owner: rows[f"{owner}_ps"] for owner in owners}
-    return {owner: tuple(filled(it, 0).tolist()) for owner, it in columns.items()}
-
-
-def _names(
-    parts: AccountParts | Unavailable, device: int | None
-) -> tuple[NamedTime, ...]:
-    if isinstance(parts, Unavailable):
-        return ()
-    rows = pl.concat([parts.rows, parts.topics])
-    mine = rows.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
-    return tuple(NamedTime(**row) for row in mine.drop("device").iter_rows(named=True))
-
-
-def _callers(
-    parts: AccountParts | Unavailable, device: int | None
-) -> tuple[NamedTime, ...]:
-    if isinstance(parts, Unavailable):
-        return ()
-    mine = parts.callers.filter(pl.col("device").eq_missing(pl.lit(device, pl.Int32)))
-    return tuple(
-        NamedTime(**row, name=row["function"])
-        for row in mine.drop("device").iter_rows(named=True)
-    )
+    return () if numbers.null_count() else tuple(numbers)

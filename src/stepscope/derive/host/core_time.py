@@ -99,10 +99,10 @@ def places_of(tracks: pl.DataFrame) -> list[tuple[str, int | None, int]]:
 
     These are the keys of `CoreTime.threads`.
     """
-    found = []
+    places = []
     for plane, process, line, name in tracks.select(
         *("plane", "process", "id", "name")
     ).rows():
         samples = SamplesLine.of(line, name)
-        found.append((plane, process, line if samples is None else samples.thread))
-    return found
+        places.append((plane, process, line if samples is None else samples.thread))
+    return places

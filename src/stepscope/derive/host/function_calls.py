@@ -61,11 +61,11 @@ def function_calls(
     )
     counted_owner, counts = int_values(host_values[StatKey.TRACING_COUNT])
     tracing = np.full(len(owner), -1, np.int64)
-    at = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
-    hit = owner[at] == counted_owner
-    tracing[at[hit]] = counts[hit]
+    place = np.minimum(np.searchsorted(owner, counted_owner), max(len(owner) - 1, 0))
+    hit = owner[place] == counted_owner
+    tracing[place[hit]] = counts[hit]
     types = handles(events, "type")[owner]
-    found = pl.DataFrame(
+    calls = pl.DataFrame(
         {
             "name": event_types["name"][types],
             "mode": pl.Series(texts, dtype=pl.String)[code],
@@ -74,7 +74,7 @@ def function_calls(
         }
     )
     return (
-        found.group_by("name", "mode")
+        calls.group_by("name", "mode")
         .agg(
             pl.len().cast(pl.Int64).alias("calls"),
             pl.col("self_ps").sum(),

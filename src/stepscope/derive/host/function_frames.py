@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: A recording with fewer looks at the stack does not say what its time was spent on.
 LEAST_LOOKS: Final = 20
-#: Fewer looks at a stretch of time do not say what it was spent on.
+#: Fewer looks at an interval do not say what it was spent on.
 FEW_LOOKS: Final = 3
 
 _KINDS: Final = TRACK_KINDS.categories.to_list()
@@ -114,11 +114,11 @@ class FunctionFrames(Frozen, frozen=True):
             return None
         most = 0
         for track in np.unique(self.track).tolist():
-            mine = self.track == track
-            most = max(most, self.spans(mine).length_ps)
+            on_track = self.track == track
+            most = max(most, self.spans(on_track).length_ps)
         return round(most * self.hz / PS_PER_S)
 
-    def called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def rows_called_from(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which frames chosen ones called, by whatever way."""
         below = np.zeros(len(chosen), np.bool_)
         is_called = self.parent >= 0
@@ -139,8 +139,8 @@ class FunctionFrames(Frozen, frozen=True):
             if name.library is False and name.function != _MODULE
         ]
         own = np.isin(self.type, own_types)
-        own &= self.called_from(np.isin(self.type, callers))
-        return np.flatnonzero(own & ~self.called_from(own))
+        own &= self.rows_called_from(np.isin(self.type, callers))
+        return np.flatnonzero(own & ~self.rows_called_from(own))
 
     def called_most(self, callers: Sequence[int]) -> FunctionName | None:
         """Return that of these functions which ran longest; None for none."""

@@ -65,7 +65,7 @@ class FunctionLines(Frozen, frozen=True):
         """Return the lines; None where not one of them is known."""
         return self if (self.line >= 0).any() else None
 
-    def spans(self, chosen: NDArray[np.bool_]) -> Spans:
+    def spans_of_rows(self, chosen: NDArray[np.bool_]) -> Spans:
         """Return when any of some runs lasts, which are chosen by row."""
         starts = self.start_ps[chosen]
         return Spans.from_events(starts, self.end_ps[chosen] - starts)
@@ -77,7 +77,7 @@ class FunctionLines(Frozen, frozen=True):
             *(self.type[rows], self.line[rows], self.names),
         )
 
-    def depth(self) -> NDArray[np.int32]:
+    def depth_of_runs(self) -> NDArray[np.int32]:
         """Return how many runs are around each."""
         length = self.end_ps - self.start_ps
         return nest_subset(self.start_ps, length, track=self.track).depth
@@ -265,7 +265,7 @@ def _last_begun(frames: FunctionLines, lines: FunctionLines) -> NDArray[np.int64
         np.concatenate(columns)
         for columns in (
             (frames.track, lines.track),
-            (frames.depth(), lines.depth()),
+            (frames.depth_of_runs(), lines.depth_of_runs()),
             (frames.start_ps, lines.start_ps),
         )
     )

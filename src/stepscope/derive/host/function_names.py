@@ -37,7 +37,7 @@ _IN_FILE: Final = (
     Pattern(r"\$(?P<file>.*?):(?P<line>\d+) (?P<function>.*)\Z", re.DOTALL),
     _CUT_OFF,
 )
-#: `$solver!main(int, char**)`; the file of a library stands in angle brackets.
+#: `$solver!main(int, char**)`; the file of a library is in angle brackets.
 _IN_BINARY: Final = Pattern(r"\$(?P<file>[^!]*)!(?P<function>.*)\Z", re.DOTALL)
 #: `nn.Module: Linear_0`, `<built-in method run_backward of … object at 0x7f…>`.
 _IN_NO_FILE: Final = (
@@ -70,8 +70,8 @@ def placed(function: str, file: str | None, line: int | None) -> str:
     if not file:
         return function
     name = PurePath(file.replace("\\", "/")).name
-    at = name if line is None else f"{name}:{line}"
-    return f"{function} ({at})"
+    place = name if line is None else f"{name}:{line}"
+    return f"{function} ({place})"
 
 
 class FunctionName(Frozen, frozen=True, eq=True):
@@ -142,28 +142,28 @@ def function_names(
 
 def _parse_name(name: str, path: str | None) -> FunctionName:
     for form in _IN_FILE:
-        found = form.match(name)
-        if found is None:
+        match = form.match(name)
+        if match is None:
             continue
-        file = path or found["file"]
+        file = path or match["file"]
         # A file's own name does not say where it is.
         is_library = False if "/" in file or "\\" in file else None
         if _LIBRARY.search(file):
             is_library = True
         elif is_library is None and form is _CUT_OFF:
-            # A file beside the program, unless Python has one of that name; of
+            # A file next to the program, unless Python has one of that name; of
             # packages the folder is left where the one around it is cut off.
             stem = file.removesuffix(".py")
             may_be_pythons = stem == file or stem in sys.stdlib_module_names
             is_library = None if may_be_pythons else False
-        return FunctionName(found["function"], file, int(found["line"]), is_library)
-    found = _IN_BINARY.match(name)
-    if found is not None:
-        file = found["file"]
+        return FunctionName(match["function"], file, int(match["line"]), is_library)
+    match = _IN_BINARY.match(name)
+    if match is not None:
+        file = match["file"]
         is_library = file.startswith("<")
-        return FunctionName(found["function"], file.strip("<>"), None, is_library)
+        return FunctionName(match["function"], file.strip("<>"), None, is_library)
     for form in _IN_NO_FILE:
-        found = form.match(name)
-        if found is not None:
-            return FunctionName(found["function"], None, None, None)
+        match = form.match(name)
+        if match is not None:
+            return FunctionName(match["function"], None, None, None)
     return FunctionName(name, None, None, None)

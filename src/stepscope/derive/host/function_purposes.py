@@ -107,7 +107,7 @@ def _first_row(name: FunctionName, *, with_work: bool) -> _KnownFunctions | None
     return None
 
 
-def _purpose_of(name: FunctionName) -> FunctionPurpose:
+def _known_purpose(name: FunctionName) -> FunctionPurpose:
     row = _first_row(name, with_work=False)
     known = None if row is None else row.purpose
     return FunctionPurpose.UNKNOWN if known is None else FunctionPurpose[known]
@@ -126,7 +126,7 @@ class FunctionPurposes(Frozen, frozen=True):
     purpose: NDArray[np.uint8]
     types_by_work: Mapping[KnownWork, tuple[int, ...]]
 
-    def types_of(self, *works: KnownWork) -> list[int]:
+    def types_with_work(self, *works: KnownWork) -> list[int]:
         """Return the functions that do any of some kinds of work."""
         return [kind for work in works for kind in self.types_by_work.get(work, ())]
 
@@ -140,7 +140,7 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
     purpose_of_type = np.zeros(max(frames.names, default=-1) + 1, np.uint8)
     types: dict[KnownWork, list[int]] = defaultdict(list)
     for kind, name in frames.names.items():
-        purpose_of_type[kind] = _purpose_of(name)
+        purpose_of_type[kind] = _known_purpose(name)
         row = _first_row(name, with_work=True)
         if row is not None and row.work is not None:
             types[row.work].append(kind)
@@ -158,7 +158,7 @@ def function_purposes(*, function_frames: FunctionFrames) -> FunctionPurposes:
 
 def is_wait(name: FunctionName) -> bool:
     """Return whether Python itself waits in a function for another thread."""
-    return _purpose_of(name) is FunctionPurpose.AWAIT
+    return _known_purpose(name) is FunctionPurpose.AWAIT
 
 
 def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
@@ -172,7 +172,7 @@ def idle_waits(frames: FunctionFrames, purposes: FunctionPurposes) -> Spans:
     awaits = purposes.purpose == FunctionPurpose.AWAIT
     waiting, working = [], []
     for track in np.unique(frames.track).tolist():
-        mine = frames.track == track
-        waiting.append(frames.spans(mine & awaits))
-        working.append(frames.spans(mine) - waiting[-1])
+        on_track = frames.track == track
+        waiting.append(frames.spans(on_track & awaits))
+        working.append(frames.spans(on_track) - waiting[-1])
     return Spans.union_of(waiting) - Spans.union_of(working)

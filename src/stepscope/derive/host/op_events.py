@@ -173,7 +173,7 @@ class _NamedEvents:
         rank = np.where(eager, _EAGER, _NAMED).astype(np.int32)
         rows = host_rows(tracks, self._types, is_op)
         code = self._types[rows]
-        self._add(
+        self._name_rows(
             *(rows, code, by_row(rank, code)),
             pl.DataFrame(
                 {
@@ -196,7 +196,7 @@ class _NamedEvents:
         plain &= ~names.str.starts_with("__inference_").to_numpy()[code]
         category = pl.lit(int(OpCategory.TENSORFLOW)).alias("category")
         named = pl.select(names.alias("name"), names.alias("type"), category)
-        self._add(owner[plain], code[plain], _WRAPPER, named)
+        self._name_rows(owner[plain], code[plain], _WRAPPER, named)
 
     def name_marked_stages(self, values: Mapping[str, StatRows]) -> None:
         """Name stages of an input pipeline that the program itself marked."""
@@ -207,7 +207,7 @@ class _NamedEvents:
         names = pl.Series(texts, dtype=pl.String)
         category = pl.lit(int(OpCategory.DATASET)).alias("category")
         named = pl.select(names.alias("name"), pl.lit("Stage").alias("type"), category)
-        self._add(owner[marked], code[marked], _NAMED, named)
+        self._name_rows(owner[marked], code[marked], _NAMED, named)
 
     def name_annotated_calls(self, values: Mapping[str, StatRows]) -> None:
         """Name calls (of the driver, say) by the annotation of the op they serve."""
@@ -218,7 +218,7 @@ class _NamedEvents:
         is_op = read["name"].is_not_null().to_numpy()
         excluded = self._kinds.has(EventFlag.ALLOCATOR)
         keep = ~excluded[self._types[owner]] & is_op[code] & self._is_unnamed(owner)
-        self._add(owner[keep], code[keep], _CALL, read)
+        self._name_rows(owner[keep], code[keep], _CALL, read)
 
     def name_instructions(
         self, values: Mapping[str, StatRows], hlo_ops: pl.DataFrame | Unavailable
@@ -237,14 +237,14 @@ class _NamedEvents:
         program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
         program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
         distinct = combined([program, module, code])
-        at = distinct.first
-        programs = pl.Series(program[at])
+        first = distinct.first
+        programs = pl.Series(program[first])
         resolved = resolve_hlo(
             hlo_ops,
-            instructions=[texts[number] for number in code[at].tolist()],
+            instructions=[texts[number] for number in code[first].tolist()],
             modules=[
                 module_texts[number] if number >= 0 else None
-                for number in module[at].tolist()
+                for number in module[first].tolist()
             ],
             programs=pl.select(pl.when(programs >= 0).then(programs)).to_series(),
         )
@@ -253,7 +253,7 @@ class _NamedEvents:
             type=pl.coalesce("framework_type", "opcode"),
             category=pl.lit(int(OpCategory.JAX)),
         )
-        self._add(owner, distinct.code, _NAMED, named)
+        self._name_rows(owner, distinct.code, _NAMED, named)
 
     def distinct_ops(
         self,
@@ -285,7 +285,7 @@ class _NamedEvents:
         first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
         return event, number[used.code] if len(op) else op, rank, rows[first]
 
-    def _add(
+    def _name_rows(
         self,
         rows: NDArray[np.signedinteger],
         code: NDArray[np.int32],
@@ -328,8 +328,8 @@ def _one_per_execution(
 ) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
     """Choose which events stay, so that nested names of one execution count once.
 
-    A wrapper gives way to the event inside it that has the same op type, and hands
-    over that it ran eagerly; a call with an annotation gives way to the op around it.
+    A wrapper yields to the event inside it that has the same op type, and hands
+    over that it ran eagerly; a call with an annotation yields to the op around it.
     """
     keep = np.ones(len(event), np.bool_)
     if not (rank != _NAMED).any():

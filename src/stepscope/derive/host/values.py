@@ -71,8 +71,8 @@ def host_rows(
     """Return the rows of events on host threads whose type is wanted, ascending."""
     if not wanted.any():
         return np.empty(0, np.int64)
-    found = [picked(types, wanted, *bounds) for bounds in host_ranges(tracks)]
-    return np.concatenate([*found, np.empty(0, np.int64)])
+    rows = [picked(types, wanted, *bounds) for bounds in host_ranges(tracks)]
+    return np.concatenate([*rows, np.empty(0, np.int64)])
 
 
 def host_values(
@@ -111,15 +111,15 @@ def add_shared_values(
         value_row[shared.owner] = np.arange(len(shared.owner))
         heirs = host_rows(tracks, types, value_row >= 0)
         heirs = heirs[~np.isin(heirs, own.owner)]
-        at = value_row[types[heirs]]
+        place = value_row[types[heirs]]
         owner = np.concatenate((own.owner, heirs.astype(np.int32)))
         order = np.argsort(owner, kind="stable")
         values[name] = StatRows(
             owner[order],
-            np.concatenate((own.key, shared.key[at]))[order],
-            np.concatenate((own.kind, shared.kind[at]))[order],
-            np.concatenate((own.value, shared.value[at]))[order],
-            np.concatenate((own.length, shared.length[at]))[order],
+            np.concatenate((own.key, shared.key[place]))[order],
+            np.concatenate((own.kind, shared.kind[place]))[order],
+            np.concatenate((own.value, shared.value[place]))[order],
+            np.concatenate((own.length, shared.length[place]))[order],
         )
 
 
@@ -142,20 +142,20 @@ def host_stats(
         # Of the column's own type, so that the search need not copy the column.
         first, last = np.searchsorted(owner, np.array(bounds, owner.dtype))
         chosen.append(picked(key, wanted, int(first), int(last)))
-    found = taken(stats, "event", np.concatenate(chosen))
-    return {name: found.only(found.key == one) for name, one in handle_of.items()}
+    values = taken(stats, "event", np.concatenate(chosen))
+    return {name: values.only(values.key == one) for name, one in handle_of.items()}
 
 
 def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return owners and their whole numbers; the last of several numbers counts."""
     real = rows.kind == DOUBLE
-    found = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
-    values = found.value
+    numbers = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
+    values = numbers.value
     if real.any():
-        real = found.kind == DOUBLE
+        real = numbers.kind == DOUBLE
         values = values.copy()
         values[real] = np.trunc(values[real].view(np.float64)).astype(np.int64)
-    return found.owner, values
+    return numbers.owner, values
 
 
 def text_codes(
@@ -174,8 +174,8 @@ def text_codes(
     placed = np.flatnonzero(rows.kind == PLACE_TEXT)
     # Texts of one length are compared as blocks of bytes, all at once.
     for length in np.unique(rows.length[placed]).tolist():
-        at = placed[rows.length[placed] == length]
-        places = rows.value[at]
+        rows_of_length = placed[rows.length[placed] == length]
+        places = rows.value[rows_of_length]
         if length:
             blocks = trace.data[places[:, None] + np.arange(length)]
             keys = np.ascontiguousarray(blocks).view(np.dtype((np.void, length)))
@@ -183,8 +183,8 @@ def text_codes(
                 keys.ravel(), return_index=True, return_inverse=True
             )
         else:
-            first, code = np.zeros(1, np.int64), np.zeros(len(at), np.int64)
-        owners.append(rows.owner[at])
+            first, code = np.zeros(1, np.int64), np.zeros(len(rows_of_length), np.int64)
+        owners.append(rows.owner[rows_of_length])
         numbers.append((code + len(texts)).astype(np.int32))
         texts += [trace.text(place, length) for place in places[first].tolist()]
     if not len(placed):

@@ -81,8 +81,8 @@ class PipelineCalls(Frozen, frozen=True):
 def pipeline_calls(*, pipeline_graph: PipelineGraph) -> PipelineCalls:
     """Walk all calls at once from their roots, one level at a time."""
     walk = _Walk(pipeline_graph)
-    reached = walk.blocking()
-    others = walk.others(reached)
+    reached = walk.walk_blocking()
+    others = walk.walk_others(reached)
     call = np.concatenate((reached.call, others.call))
     execution = np.concatenate((reached.execution, others.execution))
     critical = np.concatenate((reached.kept_ps, np.zeros(len(others.call), np.int64)))
@@ -142,8 +142,6 @@ class _Reached(NamedTuple):
     """Executions that belong to calls.
 
     Attributes:
-        call: int64.
-        execution: int64.
         kept_ps: int64; the part of the call's wall time that is charged to it.
     """
 
@@ -164,12 +162,12 @@ class _Edges(Frozen, frozen=True, eq=True):
     child: NDArray[np.int64]
 
     @classmethod
-    def of(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
+    def choose_edges(cls, graph: PipelineGraph, chosen: NDArray[np.bool_]) -> _Edges:
         """Return the chosen edges of a graph."""
         count = np.bincount(graph.parent[chosen], minlength=len(graph.start_ps))
         return cls(np.concatenate(([0], np.cumsum(count))), graph.child[chosen])
 
-    def of_each(
+    def follow_edges(
         self, at: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return places in `at`, ascending, and the children of their executions."""
@@ -194,61 +192,59 @@ class _Walk:
         self.seen = np.empty(0, np.int64)
         self.cut = 0
 
-    def blocking(self) -> _Reached:
+    def walk_blocking(self) -> _Reached:
         """Return what the calls waited for, with the wall time of each call shared out.
 
         Each execution is charged with a part of the wall time that is one interval.
         It passes on what its children overlap, the earlier child first, so that each
         child is again charged with one interval, and keeps the rest.
         """
-        graph, edges = self.graph, _Edges.of(self.graph, self.overlaps)
+        graph, edges = self.graph, _Edges.choose_edges(self.graph, self.overlaps)
         call, at = np.arange(len(graph.root)), graph.root
         low, high = graph.start_ps[at], self.end_ps[at]
-        self._new(call, at)
+        self._mark_new(call, at)
         found = []
         for level in range(_DEEPEST + 1):
-            above, child = self._below(edges, call, at, level)
+            above, child = self._new_children(edges, call, at, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
-            starts = np.minimum(_after_earlier(above, starts, ends), ends)
-            passed = _sums(above, ends - starts, count=len(at))
+            starts = np.minimum(_begins_after_earlier(above, starts, ends), ends)
+            passed = _sum_ascending_groups(above, ends - starts, count=len(at))
             found.append(_Reached(call, at, high - low - passed))
             call, at, low, high = call[above], child, starts, ends
             if not len(at):
                 break
-        return _stacked(found)
+        return _stack_reached(found)
 
-    def others(self, reached: _Reached) -> _Reached:
+    def walk_others(self, reached: _Reached) -> _Reached:
         """Return the calls' other executions, which ran before or after the wait."""
         call, at, _ = reached
-        edges = _Edges.of(self.graph, ~self.overlaps)
-        everything = _Edges.of(self.graph, np.ones(len(self.overlaps), np.bool_))
+        edges = _Edges.choose_edges(self.graph, ~self.overlaps)
+        everything = _Edges.choose_edges(
+            self.graph, np.ones(len(self.overlaps), np.bool_)
+        )
         found = []
         for level in range(_DEEPEST + 1):
-            above, at = self._below(edges, call, at, level)
+            above, at = self._new_children(edges, call, at, level)
             call = call[above]
             found.append(_Reached(call, at, np.zeros(len(at), np.int64)))
             edges = everything
             if not len(at):
                 break
-        return _stacked(found)
+        return _stack_reached(found)
 
-    def _below(
-        self,
-        edges: _Edges,
-        call: NDArray[np.int64],
-        at: NDArray[np.int64],
-        level: int,
+    def _new_children(
+        self, edges: _Edges, call: NDArray[np.int64], at: NDArray[np.int64], level: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return places in `at`, and their children that are new to their call."""
-        above, child = edges.of_each(at)
-        fresh = self._new(call[above], child)
+        above, child = edges.follow_edges(at)
+        fresh = self._mark_new(call[above], child)
         if level == _DEEPEST:
             self.cut += int(fresh.sum())
             fresh[:] = False
         return above[fresh], child[fresh]
 
-    def _new(
+    def _mark_new(
         self, call: NDArray[np.int64], execution: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Return the first of equal pairs that are new, and mark them as seen."""
@@ -265,11 +261,11 @@ class _Walk:
         return fresh
 
 
-def _stacked(found: list[_Reached]) -> _Reached:
+def _stack_reached(found: list[_Reached]) -> _Reached:
     return _Reached(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def _after_earlier(
+def _begins_after_earlier(
     group: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return begins of intervals, moved past what earlier ones of a group cover.
@@ -291,10 +287,9 @@ def _after_earlier(
     return after
 
 
-def _sums(
+def _sum_ascending_groups(
     group: NDArray[np.int64], values: NDArray[np.int64], *, count: int
 ) -> NDArray[np.int64]:
-    """Exact sums by group, over groups that ascend."""
     before = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(np.bincount(group, minlength=count))
     return before[ends] - before[np.concatenate(([0], ends[:-1]))]
@@ -314,8 +309,10 @@ def _sum_by_stage(
     end_ps = graph.start_ps + graph.dur_ps
     starts = np.clip(graph.start_ps[graph.child], low, high)
     ends = np.clip(end_ps[graph.child], starts, high)
-    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
-    covered = _sums(graph.parent, ends - starts, count=len(graph.start_ps))
+    starts = np.minimum(_begins_after_earlier(graph.parent, starts, ends), ends)
+    covered = _sum_ascending_groups(
+        graph.parent, ends - starts, count=len(graph.start_ps)
+    )
     own: NDArray[np.int64] = graph.dur_ps - covered
     rows = pl.DataFrame(
         {
@@ -338,50 +335,3 @@ def _sum_by_stage(
     )
     typed = summed.select(pl.col(name).cast(kind) for name, kind in CALL_STAGES.items())
     return typed.sort("call", "stage")
-
-
-def _calls(graph: PipelineGraph, stages: pl.DataFrame) -> pl.DataFrame:
-    """Return latency, rank and bottleneck of each call."""
-    named = graph.stages.with_row_index("stage").select(
-        pl.col("stage").cast(pl.Int32), "transparent", "long_name"
-    )
-    bottlenecks = (
-        stages.filter("blocking")
-        .join(named, on="stage", how="left", maintain_order="left")
-        .filter(~pl.col("transparent"))
-        .sort(
-            *("call", "self_ps", "critical_ps", "long_name", "stage"),
-            descending=[False, True, True, False, False],
-        )
-        .group_by("call", maintain_order=True)
-        .agg(pl.col("stage").first().alias("bottleneck"))
-    )
-    slowest_first = pl.struct(-pl.col("latency_ps"), "call").rank("ordinal")
-    return (
-        pl.DataFrame(
-            {
-                "call": np.arange(len(graph.root), dtype=np.int32),
-                "pipeline": graph.pipeline,
-                "start_ps": graph.start_ps[graph.root],
-                "latency_ps": graph.dur_ps[graph.root],
-            }
-        )
-        .with_columns((slowest_first.over("pipeline") - 1).alias("rank"))
-        .join(bottlenecks, on="call", how="left", maintain_order="left")
-        .select(pl.col(name).cast(kind) for name, kind in CALLS.items())
-    )
-
-
-def _notes(cut: int) -> tuple[QualityNote, ...]:
-    if not cut:
-        return ()
-    return (
-        QualityNote(
-            kind="pipeline_too_deep",
-            severity="warning",
-            count=cut,
-            scope="input pipelines",
-            message=f"{cut:,} executions of input pipeline stages lie more than "
-            f"{_DEEPEST} levels deep; their time is charged to what waited for them.",
-        ),
-    )

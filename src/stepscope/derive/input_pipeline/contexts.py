@@ -45,14 +45,7 @@ Context: TypeAlias = "tuple[int, int, int]"
 
 
 class _Side(NamedTuple):
-    """Producers, or consumers, by ascending id.
-
-    Attributes:
-        row: int64; row of events.
-        type: int64; kind of context.
-        id: int64; the 64 bits of the id.
-        process: int64; -1 where it is not known.
-    """
+    """Producers, or consumers, by ascending id."""
 
     row: NDArray[np.int64]
     type: NDArray[np.int64]
@@ -81,7 +74,7 @@ class Contexts(Frozen, frozen=True, dict=True):
         """Rows of the consumers, ascending."""
         return np.sort(self.consumers.row)
 
-    def behind(
+    def producers_behind(
         self, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[Context]]:
         """Return places in `rows`, the rows of their producers, and the crowds.
@@ -92,13 +85,13 @@ class Contexts(Frozen, frozen=True, dict=True):
         order = np.argsort(self.consumers.row, kind="stable")
         at = order[np.searchsorted(self.consumers.row[order], rows)]
         wanted = _Side(*(column[at] for column in self.consumers))
-        place, found = _matching(wanted, self.producers)
+        place, found = _match_sides(wanted, self.producers)
         count = np.bincount(place, minlength=len(rows))
         many = np.flatnonzero(count >= _CROWD)
         crowded = np.zeros(len(rows), np.bool_)
         if len(many):
             some = _Side(*(column[many] for column in wanted))
-            others, _ = _matching(some, self.consumers)
+            others, _ = _match_sides(some, self.consumers)
             crowded[many] = np.bincount(others, minlength=len(many)) >= _CROWD
         kept = ~crowded[place]
         crowds = {
@@ -122,7 +115,7 @@ class Elements(Frozen, frozen=True, eq=True):
     time_ps: NDArray[np.int64]
 
 
-def handovers(
+def match_handovers(
     made: Elements, taken: Elements
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Join the making of elements with their taking.
@@ -154,7 +147,7 @@ def handovers(
     return order[making[same]], order[taking[same]] - count
 
 
-def contexts(
+def read_contexts(
     strings: Sequence[str],
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -168,10 +161,10 @@ def contexts(
     values = host_stats(strings, tracks, stats, _NAMES)
     track = handles(events, "track")
     process = tracks["process"].fill_null(_NO_PROCESS).to_numpy()
-    producers = _side(
+    producers = _read_side(
         values[StatKey.PRODUCER], values[StatKey.PRODUCER_TYPE], process, track
     )
-    consumers = _side(
+    consumers = _read_side(
         values[StatKey.CONSUMER], values[StatKey.CONSUMER_TYPE], process, track
     )
     owner, elsewhere = int_values(values[StatKey.CONSUMER_PROCESS])
@@ -184,10 +177,10 @@ def contexts(
     is_begin = is_start[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
     begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]
-    return Contexts(_by_id(producers), _by_id(consumers), begins, ends)
+    return Contexts(_sort_by_id(producers), _sort_by_id(consumers), begins, ends)
 
 
-def callers(
+def find_callers(
     rows: NDArray[np.int64],
     *,
     parent: NDArray[np.int32],
@@ -199,7 +192,6 @@ def callers(
 
     Args:
         rows: Rows of events that no call on their own thread encloses.
-        parent: Row that contains each row of events, -1 for none.
         is_call: bool by row of events; the calls, at which the search ends.
 
     Returns:
@@ -210,9 +202,9 @@ def callers(
     stops[found.consumer_rows] = True
     who, at = np.arange(len(rows)), rows.astype(np.int64)
     # A call that itself is work of another thread counts before what encloses it.
-    consuming = _among(at, found.consumer_rows)
+    consuming = _is_among(at, found.consumer_rows)
     pending = (who[consuming], at[consuming])
-    here = _around(parent, at, stops, events=events, found=found)
+    here = _enclosing_stops(parent, at, stops, events=events, found=found)
     edges: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
     seen = np.empty(0, np.int64)
     crowds: set[Context] = set()
@@ -220,28 +212,28 @@ def callers(
         who, here = who[here >= 0], here[here >= 0]
         reached = is_call[here]
         edges.append((who[reached], here[reached]))
-        consuming = ~reached & _among(here, found.consumer_rows)
+        consuming = ~reached & _is_among(here, found.consumer_rows)
         who = np.concatenate((pending[0], who[consuming]))
         here = np.concatenate((pending[1], here[consuming]))
         pending = (who[:0], here[:0])
         key = np.unique(who * np.int64(len(parent)) + here)
-        key = key[~_among(key, seen)]
+        key = key[~_is_among(key, seen)]
         if not len(key):
             break
         seen = np.union1d(seen, key)
         who, here = np.divmod(key, np.int64(len(parent)))
-        place, producers, skipped = found.behind(here)
+        place, producers, skipped = found.producers_behind(here)
         crowds |= skipped
         at = np.concatenate((producers, here))
         who = np.concatenate((who[place], who))
-        here = _around(parent, at, stops, events=events, found=found)
+        here = _enclosing_stops(parent, at, stops, events=events, found=found)
         own = np.flatnonzero(stops[producers])
         here[own] = producers[own]
     places, calls = (np.concatenate(column) for column in zip(*edges, strict=True))
     return places, calls, crowds
 
 
-def _around(
+def _enclosing_stops(
     parent: NDArray[np.int32],
     rows: NDArray[np.int64],
     stops: NDArray[np.bool_],
@@ -282,11 +274,8 @@ def nearest_above(
     return found
 
 
-def _side(
-    ids: StatRows,
-    types: StatRows,
-    process: NDArray[np.int64],
-    track: NDArray[np.int32],
+def _read_side(
+    ids: StatRows, types: StatRows, process: NDArray[np.int64], track: NDArray[np.int32]
 ) -> _Side:
     owner, value = int_values(ids)
     kind, typed = values_of_owners(owner, *int_values(types))
@@ -294,12 +283,12 @@ def _side(
     return _Side(row, kind[typed], value[typed], process[track[row]])
 
 
-def _by_id(side: _Side) -> _Side:
+def _sort_by_id(side: _Side) -> _Side:
     order = np.argsort(side.id, kind="stable")
     return _Side(*(column[order] for column in side))
 
 
-def _matching(
+def _match_sides(
     wanted: _Side, among: _Side
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return places of equal contexts in `wanted` and in `among`, whose ids ascend."""
@@ -314,7 +303,7 @@ def _matching(
     return place[same], other[same]
 
 
-def _among(
+def _is_among(
     values: NDArray[np.int64], ascending: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     if not len(ascending):

@@ -20,18 +20,18 @@ from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.input_pipeline.contexts import (
     Elements,
-    callers,
-    contexts,
-    handovers,
+    find_callers,
+    match_handovers,
     nearest_above,
+    read_contexts,
 )
 from stepscope.derive.input_pipeline.stages import (
     BEGINNING,
     MARKS,
     STAGES,
     last_stages,
-    pipelines_of,
-    stages_of,
+    list_pipelines,
+    unite_stages,
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
@@ -53,12 +53,7 @@ class PipelineGraph(Frozen, frozen=True):
     """The executions of all stages of a host; index arrays are over executions.
 
     Attributes:
-        stages: Columns `STAGES`.
-        pipelines: Columns `PIPELINES`.
         event: int64; row of events whose values are those of the execution.
-        start_ps: int64; start of the execution.
-        dur_ps: int64; duration of the execution.
-        stage: int32; row of stages.
         parent: int64 by edge, ascending; the execution that caused another one. Edges
             of one parent are ordered by the start of the child.
         child: int64 by edge; the execution that was caused. No edge occurs twice.
@@ -107,7 +102,7 @@ def pipeline_graph(
     listed = iterators.filter(pl.col("long_name").str.starts_with(BEGINNING))
     if not len(listed):
         return WHY["no_pipeline_stages"]
-    stages, stage = stages_of(listed)
+    stages, stage = unite_stages(listed)
     place = ints(listed, "event")
     order = _outermost_first(listed, stages["depth"].to_numpy()[stage])
     stage = stage[order]
@@ -117,12 +112,12 @@ def pipeline_graph(
         runs,
         stages,
         events,
-        elements=_elements(trace, tracks, stats),
-        marks=_marks(event_types, event_kinds),
+        elements=_element_numbers(trace, tracks, stats),
+        marks=_element_marks(event_types, event_kinds),
     )
     alone = np.flatnonzero(nested < 0)
-    found = contexts(trace.strings, tracks, events, event_kinds, stats)
-    who, calls, crowds = callers(
+    found = read_contexts(trace.strings, tracks, events, event_kinds, stats)
+    who, calls, crowds = find_callers(
         place[alone],
         parent=event_nesting.parent,
         is_call=runs.is_call,
@@ -130,15 +125,15 @@ def pipeline_graph(
         found=found,
     )
     inside = np.flatnonzero(nested >= 0)
-    parent, child = _edges(
-        np.concatenate((nested[inside], handed[0], runs.at(calls))),
+    parent, child = _distinct_edges(
+        np.concatenate((nested[inside], handed[0], runs.find_executions(calls))),
         np.concatenate((inside, handed[1], alone[who])),
         runs.start_ps,
     )
-    roots, of_root = _roots(runs, stages)
+    roots, of_root = _call_roots(runs, stages)
     if not len(roots):
         return WHY["no_whole_call"]
-    pipelines, pipeline = pipelines_of(stages, of_root)
+    pipelines, pipeline = list_pipelines(stages, of_root)
     return PipelineGraph(
         stages=stages.select(*STAGES),
         pipelines=pipelines,
@@ -150,7 +145,7 @@ def pipeline_graph(
         child=child,
         root=roots,
         pipeline=pipeline,
-        notes=_notes(trace.host, crowds),
+        notes=_crowd_notes(trace.host, crowds),
     )
 
 
@@ -172,9 +167,9 @@ class _Executions:
         self.is_call[place] = True
         above = nearest_above(parent, place, self.is_call)
         #: The execution on the same thread around each one, -1 for none.
-        self.enclosing = np.where(above < 0, -1, self.at(above))
+        self.enclosing = np.where(above < 0, -1, self.find_executions(above))
 
-    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def find_executions(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the executions at rows of events that are executions."""
         return np.searchsorted(self.place, rows)
 
@@ -182,7 +177,6 @@ class _Executions:
 def _outermost_first(
     listed: pl.DataFrame, depth: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Order executions of equal start and duration from the outside in."""
     same = np.ones(len(listed) - 1, np.bool_)
     for column in ("track", "start_ps", "dur_ps"):
         values = ints(listed, column)
@@ -222,21 +216,21 @@ def _handed_over(
     within = nearest_above(runs.parent, taken_rows, runs.is_call)
     number, numbered = values_of_owners(taken_rows, *elements)
     known = numbered & (within >= 0)
-    taker, rows = runs.at(within[known]), taken_rows[known]
+    taker, rows = runs.find_executions(within[known]), taken_rows[known]
     ends_ps = ints(events, "start_ps")[rows] + ints(events, "dur_ps")[rows]
     taken = Elements(runs.stage[taker], number[known], ends_ps)
-    made_at, taken_at = handovers(made, taken)
+    made_at, taken_at = match_handovers(made, taken)
     return taker[taken_at], begun[made_at]
 
 
-def _elements(
+def _element_numbers(
     trace: TraceData, tracks: pl.DataFrame, stats: pl.DataFrame
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     key = StatKey.ELEMENT_ID
     return int_values(host_stats(trace.strings, tracks, stats, (key,))[key])
 
 
-def _marks(
+def _element_marks(
     event_types: pl.DataFrame, kinds: EventKinds
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     makes = np.zeros(len(event_types), np.bool_)
@@ -248,7 +242,7 @@ def _marks(
     return makes, takes
 
 
-def _edges(
+def _distinct_edges(
     parent: NDArray[np.int64], child: NDArray[np.int64], start_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     other = parent != child
@@ -260,7 +254,7 @@ def _edges(
     return parent[fresh], child[fresh]
 
 
-def _roots(
+def _call_roots(
     runs: _Executions, stages: pl.DataFrame
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return executions that begin a call, by start, and each call's stage.
@@ -277,7 +271,7 @@ def _roots(
     return roots, last_stages(stages)[runs.stage[roots]]
 
 
-def _notes(host: str, crowds: set[Context]) -> tuple[QualityNote, ...]:
+def _crowd_notes(host: str, crowds: set[Context]) -> tuple[QualityNote, ...]:
     if not crowds:
         return ()
     return (

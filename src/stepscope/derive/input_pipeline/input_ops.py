@@ -97,7 +97,6 @@ class InputOps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per op, by self time descending, then name; `INPUT_OP_ROWS`.
-        calls: Number of calls of all these ops.
         pipeline_calls: Number of calls that make or fetch input, copies to a device
             left out: zero where nothing shows how the program gets its data.
         doubts: Category → why some of its ops may not have been found.
@@ -133,7 +132,7 @@ def input_ops(
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
-        found.add(*_listed(iterators), source="iterator")
+        found.add_ops(*_iterator_ops(iterators), source="iterator")
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
@@ -146,17 +145,17 @@ def input_ops(
         only = (copied > 0) & (copied == correlation.activity_count_of_launch)
         copies = handles(correlation.launches, "event")[only]
         types = handles(events, "type")[copies]
-        named = _named(event_types["name"], "enqueue")
-        found.add(copies, types, named, source="copy")
-    for source, rows, types, named in _by_name(
+        named = _named_frame(event_types["name"], "enqueue")
+        found.add_ops(copies, types, named, source="copy")
+    for source, rows, types, named in _ops_by_name(
         tracks, events, event_types, event_kinds
     ):
-        found.add(rows, types, named, source=source)
+        found.add_ops(rows, types, named, source=source)
     if isinstance(host_values, Unavailable):
         doubts |= {name: host_values for name in INPUT_CATEGORIES if name not in doubts}
     else:
-        found.add(*_stages(trace, host_values), source="stage")
-    return found.summed(events, doubts)
+        found.add_ops(*_stage_ops(trace, host_values), source="stage")
+    return found.sum_ops(events, doubts)
 
 
 def pipeline_category(long_name: str) -> str:
@@ -186,7 +185,7 @@ class _Found:
         self._op: list[NDArray[np.int64]] = []
         self._count = 0
 
-    def add(
+    def add_ops(
         self,
         rows: NDArray[np.signedinteger],
         op: NDArray[np.signedinteger],
@@ -201,7 +200,7 @@ class _Found:
             self._ops.append(named.with_columns(source=pl.lit(source)))
             self._count += len(named)
 
-    def summed(
+    def sum_ops(
         self, events: pl.DataFrame, doubts: dict[str, Unavailable]
     ) -> InputOps | Unavailable:
         """Return the sums by op; of several names of one event the last one counts."""
@@ -237,7 +236,7 @@ class _Found:
             doubts = (
                 dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
             )
-        doubts = _not_told_apart(ops) | doubts
+        doubts = _undivided_work(ops) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", total),
@@ -253,7 +252,7 @@ class _Found:
         )
 
 
-def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
+def _undivided_work(ops: pl.DataFrame) -> dict[str, Unavailable]:
     """Return the kinds of work that these ops could hold without showing them."""
     if not ops["name"].str.starts_with(BEGINNING).any():
         return dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_one_call"])
@@ -262,26 +261,28 @@ def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
     return {}
 
 
-def _named(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
+def _named_frame(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:
     column = pl.lit(category) if isinstance(category, str) else category
     return names.alias("name").to_frame().with_columns(column.alias("category"))
 
 
-def _categories(long_names: pl.Series) -> pl.Series:
+def _name_categories(long_names: pl.Series) -> pl.Series:
     return pl.Series(
         [
-            pipeline_category(name) if name.startswith(BEGINNING) else _of_loader(name)
+            pipeline_category(name)
+            if name.startswith(BEGINNING)
+            else _loader_category(name)
             for name in long_names.to_list()
         ],
         dtype=pl.String,
     )
 
 
-def _of_loader(name: str) -> str:
+def _loader_category(name: str) -> str:
     return WAITING_FOR_WORKERS if _WAITS.search(name) else "preprocessing"
 
 
-def _listed(
+def _iterator_ops(
     iterators: pl.DataFrame,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
     names = iterators["long_name"].unique(maintain_order=True).alias("name")
@@ -294,11 +295,11 @@ def _listed(
     return (
         handles(iterators, "event"),
         op.astype(np.int64),
-        _named(names, _categories(names)),
+        _named_frame(names, _name_categories(names)),
     )
 
 
-def _by_name(
+def _ops_by_name(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     event_types: pl.DataFrame,
@@ -316,10 +317,10 @@ def _by_name(
     iterator = pl.Series(["preprocessing"] * len(names), dtype=pl.String)
     at = np.flatnonzero(dataset)
     if len(at):
-        iterator = iterator.scatter(at, _categories(names.gather(at)))
+        iterator = iterator.scatter(at, _name_categories(names.gather(at)))
     fetching = pl.Series(
         [
-            _of_loader(name) if known else "unclassified"
+            _loader_category(name) if known else "unclassified"
             for name, known in zip(names, library | loader, strict=True)
         ],
         dtype=pl.String,
@@ -333,10 +334,10 @@ def _by_name(
     ):
         if mask.any():
             rows = host_rows(tracks, types, mask)
-            yield source, rows, types[rows], _named(names, category)
+            yield source, rows, types[rows], _named_frame(names, category)
 
 
-def _stages(
+def _stage_ops(
     trace: TraceData, values: Mapping[str, StatRows]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
@@ -346,13 +347,17 @@ def _stages(
     known[known] = kind_owner[at[known]] == owner[known]
     owner, name, kind = owner[known], name[known], kind[at[known]]
     if not len(owner):
-        return owner, name.astype(np.int64), _named(pl.Series(dtype=pl.String), "")
+        return (
+            owner,
+            name.astype(np.int64),
+            _named_frame(pl.Series(dtype=pl.String), ""),
+        )
     pairs = combined([name, kind])
     first = pairs.first
     return (
         owner,
         pairs.code.astype(np.int64),
-        _named(
+        _named_frame(
             pl.Series([names[number] for number in name[first].tolist()]),
             pl.Series(
                 [

@@ -86,12 +86,9 @@ class StageName(Frozen, frozen=True, eq=True):
 
     Attributes:
         type: The transformation: the last part without index and version.
-        depth: Number of parts of the long name.
-        transparent: The stage passes every element on unchanged.
         asynchronous: The stage fetches its elements on threads of its own.
         outermost: The stage may begin a pipeline: only transparent stages lie
             downstream of it.
-        feeds_device: The pipeline of a device fetches from this stage.
         consumer: Long name of the stage that consumes it; None of the last one.
     """
 
@@ -122,7 +119,7 @@ PIPELINES: Final[dict[str, pl.DataType]] = {
 }
 
 
-def stages_of(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
     """Unite calls to one stage per id; per long name where the id is 0 or absent.
 
     Args:
@@ -173,7 +170,7 @@ def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
     return last.astype(np.int32)
 
 
-def pipelines_of(
+def list_pipelines(
     stages: pl.DataFrame, of_root: NDArray[np.int32]
 ) -> tuple[pl.DataFrame, NDArray[np.int32]]:
     """Return the pipelines by first call, and the pipeline of each call."""
@@ -190,8 +187,7 @@ def pipelines_of(
         for device, number in zip(on_device.tolist(), numbers.tolist(), strict=True)
     ]
     frame = pl.DataFrame(
-        {"name": names, "device": on_device, "stage": distinct[order]},
-        schema=PIPELINES,
+        {"name": names, "device": on_device, "stage": distinct[order]}, schema=PIPELINES
     )
     return frame, np.argsort(order)[inverse].astype(np.int32)
 
@@ -199,7 +195,7 @@ def pipelines_of(
 def read_name(long_name: str) -> StageName:
     """Take a long name apart; it begins with `BEGINNING`."""
     parts = long_name.removeprefix(BEGINNING).split(_BETWEEN)
-    types = [_normalised(part) for part in parts]
+    types = [_normalise_type(part) for part in parts]
     opaque = tuple(one for one in types if one not in _TRANSPARENT)
     transparent = types[-1] in _TRANSPARENT
     downstream = None
@@ -217,7 +213,7 @@ def read_name(long_name: str) -> StageName:
     )
 
 
-def _normalised(part: str) -> str:
+def _normalise_type(part: str) -> str:
     """Remove index and version, so that `ParallelMapV2` is a `ParallelMap`."""
     bare = _INDEX.sub("", part)
     return _VERSION.sub("", bare) or bare
@@ -237,7 +233,7 @@ def recorded_parameters(
         *(column.tolist() for column in rows), strict=True
     ):
         name = trace.strings[key]
-        read = _value(trace, kind, value, length)
+        read = _python_value(trace, kind, value, length)
         if name in _IDENTITY or name.startswith("_") or read is None:
             continue
         found[owner][name] = read
@@ -254,8 +250,9 @@ def mean_fill(
     return fill.owner.astype(np.int64), fill.value.astype(np.float64)
 
 
-def _value(trace: TraceData, kind: int, value: int, length: int) -> Parameter | None:
-    """Convert a value to a Python object; None for one that says nothing."""
+def _python_value(
+    trace: TraceData, kind: int, value: int, length: int
+) -> Parameter | None:
     if kind in {REF, PLACE_TEXT}:
         text = trace.strings[value] if kind == REF else trace.text(value, length)
         return None if text in _UNKNOWN else _TRUTH.get(text, text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.account.function_parts import calling_function, function_parts
@@ -78,10 +79,7 @@ class WorkerFunctions(Frozen, frozen=True):
     """What the worker processes of one host do while its measured steps run.
 
     Attributes:
-        workers: How many of them were looked at.
         looked_ps: For how long, in all of them together: the rest adds up to it.
-        waits_ps: The time in which they wait for work.
-        gives_ps: The time in which they hand over what they made.
         functions: The time in which they work, by function, most time first.
         most: The program's own deepest function that takes most of the time in which
             they work, with all that it calls; None where no function does, or none is
@@ -142,11 +140,11 @@ def worker_functions(
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     steps = Spans.from_events(starts, ends - starts)
-    row = _InARow.of(worker_frames, steps)
+    row = _InARow.line_up_workers(worker_frames, steps)
     if not len(row.looked):
         return WHY["no_worker_samples"]
-    waits = row.when("waits")
-    gives = row.when("gives") - waits
+    waits = row.queue_spans("waits")
+    gives = row.queue_spans("gives") - waits
     works = row.looked - waits - gives
     lines = None if isinstance(worker_lines, Unavailable) else worker_lines
     rate = worker_frames.hz or 0.0
@@ -157,7 +155,7 @@ def worker_functions(
         input_waits = Spans.union_of(
             device.idle.get("input", Spans.empty()) for device in account.devices
         )
-    awaited = input_waits & steps & row.at_once(row.looked)
+    awaited = input_waits & steps & row.clock_times(row.looked)
     parts = function_parts(row.frames, works, track=0, windows=(_NOTHING, _NOTHING))
     found = calling_function(
         row.frames, works, tracks=(0,), windows=(_NOTHING, _NOTHING)
@@ -165,14 +163,16 @@ def worker_functions(
     if found is None:
         most = None
     else:
-        most = _function(row, found.type, -1, found.time_ps, lines=lines, steps=steps)
+        most = _worker_function(
+            row, found.type, -1, found.time_ps, lines=lines, steps=steps
+        )
     return WorkerFunctions(
         workers=row.workers,
         looked_ps=row.looked.length_ps,
         waits_ps=waits.length_ps,
         gives_ps=gives.length_ps,
         functions=tuple(
-            _function(
+            _worker_function(
                 row, part.type, part.detail, part.time_ps, lines=lines, steps=steps
             )
             for part in parts
@@ -181,7 +181,7 @@ def worker_functions(
         most=most,
         looks=round(row.looked.length_ps * rate / 1e12),
         awaited_ps=awaited.length_ps,
-        idle_ps=(awaited - row.at_once(works | gives)).length_ps,
+        idle_ps=(awaited - row.clock_times(works | gives)).length_ps,
     )
 
 
@@ -191,7 +191,6 @@ class _InARow(NamedTuple):
     Attributes:
         frames: Its frames, later by as much as the workers before it took.
         looked: Where it was looked at within the steps.
-        workers: How many workers that are.
         first: When the first worker begins, which is time 0 of the row.
         width: How much later each worker stands than the one before it.
         places: How many workers stand in the row.
@@ -205,7 +204,7 @@ class _InARow(NamedTuple):
     places: int
 
     @classmethod
-    def of(cls, frames: FunctionFrames, steps: Spans) -> _InARow:
+    def line_up_workers(cls, frames: FunctionFrames, steps: Spans) -> _InARow:
         first = int(min(frames.start_ps.min(), steps.start_ps.min(initial=0)))
         width = int(max(frames.end_ps.max(), steps.end_ps.max(initial=0))) - first + 1
         tracks, place = np.unique(frames.track, return_inverse=True)
@@ -221,22 +220,13 @@ class _InARow(NamedTuple):
             for number in range(len(tracks))
         ]
         looked = seen & Spans.union_of(ranges)
-        moved = FunctionFrames(
-            track=np.zeros_like(frames.track),
-            start_ps=start,
-            end_ps=end,
-            parent=frames.parent,
-            self_ps=frames.self_ps,
-            type=frames.type,
-            event=frames.event,
-            sampled=frames.sampled,
-            hz=frames.hz,
-            names=frames.names,
+        moved = msgspec.structs.replace(
+            frames, track=np.zeros_like(frames.track), start_ps=start, end_ps=end
         )
         with_time = sum(len(looked & one) > 0 for one in ranges)
         return cls(moved, looked, with_time, first, width, len(tracks))
 
-    def at_once(self, spans: Spans) -> Spans:
+    def clock_times(self, spans: Spans) -> Spans:
         """Return when, by the clock, any worker is in a set of times of the row."""
         found = []
         for number in range(self.places):
@@ -246,33 +236,35 @@ class _InARow(NamedTuple):
             found.append(Spans(mine.start_ps + back, mine.end_ps + back))
         return Spans.union_of(found)
 
-    def when(self, what: Literal["waits", "gives"]) -> Spans:
+    def queue_spans(self, what: Literal["waits", "gives"]) -> Spans:
         """Return where it waits for work, or hands over what it made."""
         on_queue, on_connection = (
             (_TAKES, _HEARS) if what == "waits" else (_GIVES, _SENDS)
         )
         frames = self.frames
-        queued = self._of(_QUEUES, on_queue)
-        sent = self._of(_CONNECTIONS, on_connection)
+        queued = self._kinds_named(_QUEUES, on_queue)
+        sent = self._kinds_named(_CONNECTIONS, on_connection)
         above = np.where(frames.parent >= 0, frames.type[frames.parent], -1)
-        objects = [it for it, name in frames.names.items() if _is_in(name, _OBJECTS)]
+        objects = [
+            it for it, name in frames.names.items() if _is_in_file(name, _OBJECTS)
+        ]
         mine = np.isin(frames.type, queued)
         mine |= np.isin(frames.type, sent) & ~np.isin(above, objects)
         return self.looked & frames.spans(mine)
 
-    def _of(self, file: Pattern[str], function: Pattern[str]) -> list[int]:
+    def _kinds_named(self, file: Pattern[str], function: Pattern[str]) -> list[int]:
         return [
             kind
             for kind, name in self.frames.names.items()
-            if _is_in(name, file) and function.search(name.function)
+            if _is_in_file(name, file) and function.search(name.function)
         ]
 
 
-def _is_in(name: FunctionName, file: Pattern[str]) -> bool:
+def _is_in_file(name: FunctionName, file: Pattern[str]) -> bool:
     return file.search((name.file or "").replace("\\", "/")) is not None
 
 
-def _function(
+def _worker_function(
     row: _InARow,
     kind: int,
     inside: int,
@@ -293,7 +285,6 @@ def _function(
 
 
 def _hot_line(lines: FunctionLines, kind: int, steps: Spans) -> int | None:
-    """Return the line of a function that takes most of its time within the steps."""
     mine: NDArray[np.bool_] = (lines.type == kind) & (lines.line >= 0)
     if not mine.any():
         return None
@@ -306,7 +297,6 @@ def _hot_line(lines: FunctionLines, kind: int, steps: Spans) -> int | None:
 def _why_not(
     event_types: pl.DataFrame, quality: pl.DataFrame, environment: pl.DataFrame
 ) -> Unavailable:
-    """Say why no functions of worker processes were recorded."""
     if environment["collectors"].is_null().all():
         return WHY["workers_of_other_profiler"]
     if not (event_types["name"] == _COUNTED).any():

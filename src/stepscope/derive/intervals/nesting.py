@@ -74,10 +74,10 @@ def nesting(
     if not np.array_equal(edges[:-1], begins[order]) or edges[-1] != len(start_ps):
         raise ValueError("the tracks do not divide the rows of events among them")
     nested = np.isin(codes(tracks, "kind"), [TRACK_CODES[k] for k in NESTED_KINDS])
-    work = _Work(start_ps, dur_ps, _unfilled(len(start_ps), len(begins)))
+    work = _Work(start_ps, dur_ps, _unfilled_nesting(len(start_ps), len(begins)))
     flat = np.unique(flat_rows) if flat_rows is not None else np.empty(0, np.int64)
 
-    def one_track(track: int) -> None:
+    def nest_track(track: int) -> None:
         begin, end = int(begins[track]), int(ends[track])
         first, last = np.searchsorted(flat, (begin, end))
         if not nested[track]:
@@ -90,7 +90,7 @@ def nesting(
             kept[flat[first:last] - begin] = False
             work.nest_rows(track, np.flatnonzero(kept) + begin)
 
-    _run_largest_first(one_track, ends - begins)
+    _run_largest_first(nest_track, ends - begins)
     return work.found
 
 
@@ -114,14 +114,14 @@ def nest_subset(
     ends = np.concatenate((edges, [len(track)]))
     track_count = int(track[-1]) + 1 if len(track) else 0
     starts, durs = np.ascontiguousarray(start_ps), np.ascontiguousarray(dur_ps)
-    work = _Work(starts, durs, _unfilled(len(track), track_count))
+    work = _Work(starts, durs, _unfilled_nesting(len(track), track_count))
 
-    def one_group(group: int) -> None:
+    def nest_group(group: int) -> None:
         begin, end = int(begins[group]), int(ends[group])
         if begin < end:
             work.nest_range(int(track[begin]), begin, end)
 
-    _run_largest_first(one_group, ends - begins)
+    _run_largest_first(nest_group, ends - begins)
     return work.found
 
 
@@ -149,23 +149,23 @@ def flatten_tracks(
     """
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    is_sticky = _marked(sticky)
+    is_sticky = _code_mask(sticky)
     shown = np.arange(256, dtype=np.uint8)
     shown[list(alike)] = list(alike.values())
     found: dict[int, dict[int, Spans]] = {}
 
-    def one_track(track: int) -> None:
+    def nest_track(track: int) -> None:
         rows = slice(int(begins[track]), int(ends[track]))
         coded = np.flatnonzero(code[rows])
         if not len(coded):
             return
         # Most rows are often transparent; only the others are worth the walk.
         starts, durs = start_ps[rows][coded], dur_ps[rows][coded]
-        sets = _flattened(starts, durs, shown[code[rows][coded]], is_sticky)
+        sets = _flatten_codes(starts, durs, shown[code[rows][coded]], is_sticky)
         if sets:
             found[track] = sets
 
-    _run_largest_first(one_track, ends - begins)
+    _run_largest_first(nest_track, ends - begins)
     return dict(sorted(found.items()))
 
 
@@ -182,7 +182,7 @@ class _Work(Frozen, frozen=True):
         self.found.self_ps[rows] = self.dur_ps[rows]
 
     def nest_range(self, track: int, begin: int, end: int) -> None:
-        overhangs = _nest(self.start_ps, self.dur_ps, begin, end, self.found)
+        overhangs = _nest_range(self.start_ps, self.dur_ps, begin, end, self.found)
         if overhangs == kernels.OUT_OF_ORDER:
             self.nest_rows(track, np.arange(begin, end))
         else:
@@ -193,14 +193,14 @@ class _Work(Frozen, frozen=True):
         if kernels.first_unordered(starts, durs, 0, len(rows)) < len(rows):
             order = _nesting_order(starts, durs)
             rows, starts, durs = rows[order], starts[order], durs[order]
-        inner = _unfilled(len(rows), 0)
-        self.found.overhangs[track] = _nest(starts, durs, 0, len(rows), inner)
+        inner = _unfilled_nesting(len(rows), 0)
+        self.found.overhangs[track] = _nest_range(starts, durs, 0, len(rows), inner)
         self.found.parent[rows] = np.where(inner.parent < 0, -1, rows[inner.parent])
         self.found.depth[rows] = inner.depth
         self.found.self_ps[rows] = inner.self_ps
 
 
-def _nest(
+def _nest_range(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     begin: int,
@@ -236,16 +236,16 @@ def flatten_rows(
     Returns:
         Code → where the rows have it; codes that cover nothing are left out.
     """
-    return _flattened(start_ps, dur_ps, code, _marked(sticky))
+    return _flatten_codes(start_ps, dur_ps, code, _code_mask(sticky))
 
 
-def _marked(values: Collection[int]) -> NDArray[np.uint8]:
+def _code_mask(values: Collection[int]) -> NDArray[np.uint8]:
     found = np.zeros(256, np.uint8)
     found[list(values)] = 1
     return found
 
 
-def _flattened(
+def _flatten_codes(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     code: NDArray[np.uint8],
@@ -320,7 +320,7 @@ def innermost_at(
     return found
 
 
-def _unfilled(row_count: int, track_count: int) -> Nesting:
+def _unfilled_nesting(row_count: int, track_count: int) -> Nesting:
     return Nesting(
         parent=np.empty(row_count, np.int32),
         depth=np.empty(row_count, np.int32),

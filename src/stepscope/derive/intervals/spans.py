@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 
 class TrackRows(Frozen, frozen=True):
-    """When the events of each track were.
-
-    Attributes:
-        start_ps: By row of events.
-        dur_ps: By row of events.
-        begins: By row of tracks, the first row of events.
-        ends: By row of tracks, the row after the last one.
-    """
+    """When the events of each track were."""
 
     start_ps: NDArray[np.int64]
     dur_ps: NDArray[np.int64]
@@ -38,7 +31,7 @@ class TrackRows(Frozen, frozen=True):
     ends: NDArray[np.int64]
 
     @classmethod
-    def of(cls, tracks: pl.DataFrame, events: pl.DataFrame) -> TrackRows:
+    def from_tables(cls, tracks: pl.DataFrame, events: pl.DataFrame) -> TrackRows:
         """Take the columns of both tables."""
         return cls(
             ints(events, "start_ps"),
@@ -47,28 +40,30 @@ class TrackRows(Frozen, frozen=True):
             ints(tracks, "event_end"),
         )
 
-    def rows(self, track: int) -> slice:
+    def track_rows(self, track: int) -> slice:
         """Return the rows of a track."""
         return slice(int(self.begins[track]), int(self.ends[track]))
 
-    def spans(self, rows: slice, chosen: NDArray[np.bool_] | None = None) -> Spans:
+    def covered_spans(
+        self, rows: slice, chosen: NDArray[np.bool_] | None = None
+    ) -> Spans:
         """Return what some rows of a track cover, all of them or the chosen ones."""
         starts, durs = self.start_ps[rows], self.dur_ps[rows]
         if chosen is not None:
             starts, durs = starts[chosen], durs[chosen]
         return Spans.from_events(starts, durs)
 
-    def having(
+    def tracks_having(
         self, types: NDArray[np.int32], wanted: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Return by row of tracks whether it holds an event of a wanted type."""
         found = np.zeros(len(self.begins), np.bool_)
         if wanted.any():
             for track in range(len(found)):
-                found[track] = wanted[types[self.rows(track)]].any()
+                found[track] = wanted[types[self.track_rows(track)]].any()
         return found
 
-    def meeting(
+    def meeting_rows(
         self,
         track: int,
         spans: Spans,
@@ -154,16 +149,16 @@ class Spans(Frozen, frozen=True, dict=True):
         with each other, so that only real disorder is sorted. What lies beyond
         ±LIMIT_PS is cut off.
         """
-        starts, durs = _int64(start_ps), _int64(dur_ps)
+        starts, durs = _as_int64(start_ps), _as_int64(dur_ps)
         if len(starts) != len(durs):
             raise ValueError(f"{len(starts)} starts for {len(durs)} durations")
         turns = np.flatnonzero(starts[1:] < starts[:-1]) + 1
         if len(turns) * _WORTHWHILE_RUN > len(starts):
             order = np.argsort(starts, kind="stable")
-            return _united(starts[order], durs[order], 0, len(starts))
+            return _unite_events(starts[order], durs[order], 0, len(starts))
         edges = [0, *turns.tolist(), len(starts)]
         return cls.union_of(
-            _united(starts, durs, begin, end) for begin, end in pairwise(edges)
+            _unite_events(starts, durs, begin, end) for begin, end in pairwise(edges)
         )
 
     @classmethod
@@ -190,7 +185,7 @@ class Spans(Frozen, frozen=True, dict=True):
         count = rows.union_quick(
             start_ps, dur_ps, code, begins, most_ps, 0, len(start_ps), out
         )
-        return _trimmed(out, count)
+        return _trim_output(out, count)
 
     @classmethod
     def union_of(cls, sets: Iterable[Spans]) -> Spans:
@@ -243,7 +238,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self
         if not len(self):
             return other
-        return _merged(kernels.union, self, other)
+        return _merge_sets(kernels.union, self, other)
 
     def __and__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
@@ -253,13 +248,13 @@ class Spans(Frozen, frozen=True, dict=True):
             if at < len(outer) and bool(outer.start_ps[at] <= inner.start_ps[0]):
                 return inner
         # A window against millions of intervals must not visit them all.
-        mine, others = self._beside(other), other._beside(self)
-        return _merged(kernels.intersection, mine, others)
+        mine, others = self._near_part(other), other._near_part(self)
+        return _merge_sets(kernels.intersection, mine, others)
 
     def __sub__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
             return self
-        return _merged(kernels.difference, self, other._beside(self))
+        return _merge_sets(kernels.difference, self, other._near_part(self))
 
     @cached_property
     def length_ps(self) -> int:
@@ -305,7 +300,7 @@ class Spans(Frozen, frozen=True, dict=True):
         """Return the intervals, uncut, that share an instant with another set."""
         if not len(self) or not len(other):
             return Spans.empty()
-        return self._at(*self._ranges_beside(other))
+        return self._ranges_as_spans(*self._ranges_beside(other))
 
     def holding(self, times_ps: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return by time the interval that holds it, -1 for none."""
@@ -315,7 +310,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def covered_before(self, times_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much is covered before each time; ascending times are fastest."""
-        times = _int64(times_ps)
+        times = _as_int64(times_ps)
         if _FEW * len(times) < len(self):
             return self._covered_before_few(times)
         covered = np.empty(len(times), np.int64)
@@ -328,7 +323,7 @@ class Spans(Frozen, frozen=True, dict=True):
 
     def within(self, starts_ps: ArrayLike, ends_ps: ArrayLike) -> NDArray[np.int64]:
         """Return how much of each window is covered; windows may overlap."""
-        starts, ends = _int64(starts_ps), _int64(ends_ps)
+        starts, ends = _as_int64(starts_ps), _as_int64(ends_ps)
         if len(starts) != len(ends):
             raise ValueError(f"{len(starts)} starts for {len(ends)} ends")
         if (ends < starts).any():
@@ -358,11 +353,11 @@ class Spans(Frozen, frozen=True, dict=True):
         np.cumsum(self.end_ps - self.start_ps, out=lengths[1:])
         return lengths
 
-    def _beside(self, other: Spans) -> Spans:
+    def _near_part(self, other: Spans) -> Spans:
         if _FEW * len(other) < len(self):
             first, count = self._ranges_beside(other)
             if 2 * int(count.sum()) <= len(self):
-                return self._at(first, count)
+                return self._ranges_as_spans(first, count)
         begin = int(self.end_ps.searchsorted(other.start_ps[0], side="right"))
         end = int(self.start_ps.searchsorted(other.end_ps[-1], side="left"))
         if begin == 0 and end == len(self):
@@ -381,7 +376,9 @@ class Spans(Frozen, frozen=True, dict=True):
         first[1:] = np.maximum(first[1:], last[:-1])
         return first, np.maximum(last - first, 0)
 
-    def _at(self, first: NDArray[np.int64], count: NDArray[np.int64]) -> Spans:
+    def _ranges_as_spans(
+        self, first: NDArray[np.int64], count: NDArray[np.int64]
+    ) -> Spans:
         before = np.repeat(first - (np.cumsum(count) - count), count)
         row = before + np.arange(len(before))
         return Spans(self.start_ps[row], self.end_ps[row])
@@ -391,7 +388,7 @@ class Spans(Frozen, frozen=True, dict=True):
 _FEW: Final = 16
 
 
-def _int64(values: ArrayLike) -> NDArray[np.int64]:
+def _as_int64(values: ArrayLike) -> NDArray[np.int64]:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
@@ -401,20 +398,20 @@ def _checked(count: int) -> int:
     return count
 
 
-def _united(
+def _unite_events(
     starts: NDArray[np.int64], durs: NDArray[np.int64], begin: int, end: int
 ) -> Spans:
     out = np.empty((2, end - begin), np.int64)
-    return _trimmed(out, kernels.union_events(starts, durs, begin, end, out))
+    return _trim_output(out, kernels.union_events(starts, durs, begin, end, out))
 
 
-def _merged(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
+def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
     out = np.empty((2, len(a) + len(b)), np.int64)
     count = kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out)
-    return _trimmed(out, count)
+    return _trim_output(out, count)
 
 
-def _trimmed(out: NDArray[np.int64], count: int) -> Spans:
+def _trim_output(out: NDArray[np.int64], count: int) -> Spans:
     found = out[:, : _checked(count)]
     # A view of a nearly full array is free; a view of a nearly empty one would keep
     # all of its memory alive.

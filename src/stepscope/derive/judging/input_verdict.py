@@ -217,7 +217,7 @@ def verdict_of_run(profile: ProfileData) -> InputVerdict | Unavailable:
         if isinstance(accounted, Unavailable):
             why = accounted
             continue
-        rows = present(profile.derived(host, windows)).measured_of(accounted.rows)
+        rows = present(profile.derived(host, windows)).rows_of_measured(accounted.rows)
         judged[host] = with_starved_time(profile, host, rows)
     return input_verdict(profile, judged) if judged else why
 
@@ -234,7 +234,9 @@ def input_verdict(
     unknown = [one for one in classes.values() if isinstance(one, Unavailable)]
     return decide_input(
         [
-            _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
+            _input_time_of(
+                profile, host, device, rows.filter(_DEVICE.eq_missing(device))
+            )
             for host, rows in judged.items()
             for device in rows["device"].unique().sort()
         ],
@@ -289,7 +291,7 @@ def decide_input(
 _DEVICE: Final = pl.col("device")
 
 
-def _time_of(
+def _input_time_of(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
     found = profile.derived(host, steps)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import ints, present
+from stepscope.derive.columns.arrays import ints, is_present
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import filled, held, nullable
 from stepscope.unavailable import Unavailable
@@ -58,7 +58,6 @@ class OneMemory(Frozen, frozen=True):
     """One memory (an allocator's name) of a host; arrays go by place in `rows`.
 
     Attributes:
-        rows: int64; rows of allocations in time order.
         heap_bytes: int64; heap in use after each event; 0 where unknown.
         in_use_bytes: int64; heap and stack in use after each event. A stack that was
             not recorded counts as 0; where the heap is unknown, the value is 0.
@@ -100,7 +99,7 @@ class MemoryReplay(Frozen, frozen=True):
     source: NDArray[np.int32]
     ended_by: NDArray[np.int32]
 
-    def alive(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
+    def alive_rows(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
         """Return rows of the allocations that are alive after the event at a place.
 
         Before the first event (place -1) there are none.
@@ -127,16 +126,16 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     of_memory = [(name, np.flatnonzero(code == at)) for at, name in enumerate(names)]
     before, after = (np.full(len(allocations), -1, np.int32) for _ in range(2))
     for _, rows in of_memory:
-        _chain(rows, allocations["address"], before=before, after=after)
+        _link_neighbours(rows, allocations["address"], before=before, after=after)
     row = np.arange(len(allocations), dtype=np.int32)
     # Index -1 reads the last entry, which the condition beside it rules out.
     follows = (before >= 0) & allocate[before] if len(row) else allocate
     source = np.where(allocate, row, np.where(follows, before, np.int32(-1)))
-    named = present(allocations, "address")
+    named = is_present(allocations, "address")
     # Memory without an address whose end may have been recorded is not followed.
     followed = named | (allocations["kind"] == "held").to_numpy()
     ended_by = np.where(allocate, np.where(followed, after, row), np.int32(-1))
-    heap = present(allocations, "heap_bytes")
+    heap = is_present(allocations, "heap_bytes")
     memories = []
     for name, rows in of_memory:
         frees = ~allocate[rows]
@@ -144,8 +143,8 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
         if replayed:
             level, known = _added_up(allocations, rows, source=source, before=before)
         else:
-            level, known = _values(allocations["heap_bytes"].gather(rows))
-        stack, _ = _values(allocations["stack_bytes"].gather(rows))
+            level, known = _known_values(allocations["heap_bytes"].gather(rows))
+        stack, _ = _known_values(allocations["stack_bytes"].gather(rows))
         in_use = np.where(known, level + stack, 0)
         if not known.any():
             first_greatest = None
@@ -169,21 +168,13 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
     return MemoryReplay(tuple(memories), source, ended_by)
 
 
-def _chain(
+def _link_neighbours(
     rows: NDArray[np.int64],
     address: pl.Series,
     *,
     before: NDArray[np.int32],
     after: NDArray[np.int32],
 ) -> None:
-    """Note the event before and after each row of one memory at its address.
-
-    Args:
-        rows: Rows of one memory, in time order.
-        address: By row of allocations.
-        before: By row of allocations; -1 stays where there is none.
-        after: By row of allocations; -1 stays where there is none.
-    """
     own = address.gather(rows)
     if own.null_count():
         rows = rows[own.is_not_null().to_numpy()]
@@ -202,8 +193,7 @@ def _chain(
     after[sooner] = rest
 
 
-def _values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the numbers of a column, 0 for null, and where there is one."""
+def _known_values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return filled(series, 0), held(series)
 
 
@@ -219,7 +209,7 @@ def _added_up(
     The use before the profile is at least what was freed without a recorded
     allocation. If any size is missing, nothing is known.
     """
-    size, sized = _values(allocations["allocated_bytes"])
+    size, sized = _known_values(allocations["allocated_bytes"])
     own = source[rows]
     allocate = own == rows
     # A free has the size of its block, which it need not record.
@@ -231,7 +221,7 @@ def _added_up(
     change = np.where(allocate, size[asked], -size[asked])
     change -= np.where(replaced >= 0, size[replaced], 0)
     level = np.cumsum(change)
-    older = (own < 0) & present(allocations, "address")[rows]
+    older = (own < 0) & is_present(allocations, "address")[rows]
     level += int(size[rows[older]].sum())
     # Frees without an address may be of recorded blocks: only a use below zero
     # proves that there were older ones.

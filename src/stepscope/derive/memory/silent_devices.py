@@ -49,7 +49,7 @@ class UnrecordedDevices(Frozen, frozen=True, kw_only=True, eq=True):
         """Whether kernels of most of the used devices are missing."""
         return 2 * len(self.silent) > len(self.used)
 
-    def notes(self) -> Iterator[QualityNote]:
+    def quality_notes(self) -> Iterator[QualityNote]:
         """Yield what is doubtful then."""
         if not self.silent:
             return

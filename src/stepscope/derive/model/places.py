@@ -1,17 +1,26 @@
-"""Places in a tree of calls: which names run inside which, all events united."""
+"""Where in the program events are: places in trees of calls, and those of kernels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from stepscope._core.nesting import inherit
+from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.frozen import Frozen
+from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.nullable import held
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from stepscope.derive.device.activity_classes import ActivityClasses
+    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.intervals.nesting import Nesting
 
 
 class Places(Frozen, frozen=True):
@@ -97,3 +106,199 @@ def label_inside(
     label = np.full(count, -1, np.int32)
     label[rows] = np.arange(len(rows), dtype=np.int32)
     return inherit_labels(parent, label, int(rows[0])) if len(rows) else label
+
+
+#: `$file.py:12 function` and `file.py(12): function`: a function of the program, with
+#: the line where it begins. A frame without a line is no source line.
+_FRAME: Final = (
+    r"^\$(?P<file>\S.*?):(?P<line>\d+) (?P<function>.+)$",
+    r"^(?P<file>[^()]*\.py)\((?P<line>\d+)\): (?P<function>.+)$",
+)
+#: Frames in files of what was installed: frameworks, also where their path was cut,
+#: and Python.
+LIBRARY: Final = (
+    r"(?:^|[\\/])(?:site-packages|dist-packages|lib(?:64)?[\\/]python\d[.\d]*)[\\/]"
+    r"|^(?:torch|torchvision|jax|jaxlib|flax|optax|tensorflow|keras|numpy|triton)[\\/]"
+    r"|^(?:contextlib|functools|threading|runpy)\.py:|^<"
+)
+#: A module of the model while it runs, each with its own number.
+_MODULE: Final = r"^nn\.Module: (?P<module>.+)$"
+
+
+class EventPlaces(Frozen, frozen=True):
+    """The places of one kind of frame.
+
+    Attributes:
+        node: int32 by row of events; the innermost place around the event, or its own
+            if it is a frame; -1 for none.
+        places: The tree of places; keys are rows of `texts`.
+        texts: Names of the frames: `file.py:12 function`, or a module's name.
+    """
+
+    node: NDArray[np.int32]
+    places: Places
+    texts: pl.Series
+
+
+class ProgramPlaces(Frozen, frozen=True):
+    """Where in the program each host event happened.
+
+    Attributes:
+        lines: Functions of the program; None where no frame was recorded.
+        modules: Modules of the model; None where none was recorded.
+    """
+
+    lines: EventPlaces | None
+    modules: EventPlaces | None
+
+
+def program_places(
+    *, events: pl.DataFrame, event_types: pl.DataFrame, event_nesting: Nesting
+) -> ProgramPlaces:
+    """Find the frames around every event of the same thread.
+
+    Only frames that the recording holds as events count. A frame's line is the first
+    line of its function, which is what tracers record.
+    """
+    names = event_types.select("name")
+    lines = names.select(
+        pl.coalesce(
+            pl.when(pl.col("name").str.contains(pattern)).then(
+                pl.format(
+                    "{}:{} {}",
+                    *(
+                        pl.col("name").str.extract(pattern, number)
+                        for number in (1, 2, 3)
+                    ),
+                )
+            )
+            for pattern in _FRAME
+        )
+    ).to_series()
+    modules = names["name"].str.extract(_MODULE)
+    return ProgramPlaces(
+        _event_places(events, event_nesting, lines),
+        _event_places(events, event_nesting, modules),
+    )
+
+
+def _event_places(
+    events: pl.DataFrame, nesting: Nesting, texts: pl.Series
+) -> EventPlaces | None:
+    """Return places of the events whose type has a text."""
+    named = held(texts)
+    if not named.any():
+        return None
+    types = handles(events, "type")
+    rows = picked(types, named)
+    if not len(rows):
+        return None
+    label = label_inside(nesting.parent, rows, len(types))
+    above = nesting.parent[rows]
+    around = np.where(above >= 0, label[above], np.int32(-1))
+    # Equal texts are one frame, whatever track their types come from.
+    distinct = texts.drop_nulls().unique(maintain_order=True)
+    place = dict(zip(distinct.to_list(), range(len(distinct)), strict=True))
+    of_type = np.array([place.get(text, -1) for text in texts.to_list()], np.int32)
+    places = unite_places(around, of_type[types[rows]])
+    node = np.append(places.node, np.int32(-1))[label]
+    return EventPlaces(node, places, distinct)
+
+
+#: What is said of a kernel that several places launch.
+_SEVERAL: Final = "mixed"
+
+
+def kernel_places(
+    *,
+    activity_classes: ActivityClasses,
+    correlation: Correlation | Unavailable,
+    launches: pl.DataFrame | Unavailable,
+    program_places: ProgramPlaces | Unavailable,
+    hlo_ops: pl.DataFrame | Unavailable,
+) -> pl.DataFrame:
+    """Return `source` (`file:line`, with the function where it is one) and `module`.
+
+    One row per class of `activity_classes`; null where nothing was recorded, "mixed"
+    where several places launch the kernel. The line is that of the instruction in a
+    compiled program, else the innermost function around the launch that belongs to no
+    library; where all do, the innermost.
+    """
+    empty = pl.Series([None] * len(activity_classes.rows), dtype=pl.String)
+    source, module = empty, empty
+    if not (
+        isinstance(correlation, Unavailable)
+        or isinstance(launches, Unavailable)
+        or isinstance(program_places, Unavailable)
+    ):
+        launch = correlation.launch_of_activity
+        event = by_row(handles(launches, "event"), launch, none=-1)
+        code = activity_classes.code
+        source = _text_by_class(program_places.lines, event, code, empty)
+        module = _text_by_class(program_places.modules, event, code, empty)
+    return pl.DataFrame(
+        {
+            "source": _lines_of_instructions(activity_classes, hlo_ops, empty),
+            "function": source,
+            "module": module,
+        }
+    ).select(pl.coalesce("source", "function").alias("source"), "module")
+
+
+def _text_by_class(
+    frames: EventPlaces | None,
+    event: NDArray[np.int32],
+    code: NDArray[np.int32],
+    empty: pl.Series,
+) -> pl.Series:
+    """Return the one text around the launches of each class."""
+    if frames is None:
+        return empty
+    node = np.append(_program_place(frames)[frames.node], np.int32(-1))[event]
+    node[np.append(frames.node, np.int32(-1))[event] < 0] = -1
+    key = np.append(frames.places.key, np.int32(-1))[node]
+    distinct = (
+        pl.DataFrame({"class": code, "key": key})
+        .filter(pl.col("key") >= 0)
+        .unique()
+        .group_by("class")
+        .agg(pl.col("key").first(), pl.len().alias("places"))
+    )
+    texts = frames.texts.gather(distinct["key"])
+    found = distinct.select(
+        "class",
+        text=pl.when(pl.col("places") > 1)
+        .then(pl.lit(_SEVERAL))
+        .otherwise(pl.Series(texts)),
+    )
+    every = pl.DataFrame({"class": np.arange(len(empty), dtype=code.dtype)})
+    return every.join(found, on="class", how="left", maintain_order="left")["text"]
+
+
+def _program_place(frames: EventPlaces) -> NDArray[np.int32]:
+    """Return by place the innermost one at or around it that is in no library."""
+    library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
+    parent = frames.places.parent
+    itself = np.arange(len(parent), dtype=np.int32)
+    above = np.where(library & (parent >= 0), parent, itself)
+    # Each round doubles how far up a place looks.
+    while not np.array_equal(further := above[above], above):
+        above = further
+    return np.where(library[above], itself, above)
+
+
+def _lines_of_instructions(
+    activity_classes: ActivityClasses,
+    hlo_ops: pl.DataFrame | Unavailable,
+    empty: pl.Series,
+) -> pl.Series:
+    """Return the line of each class's instruction."""
+    if isinstance(hlo_ops, Unavailable) or hlo_ops.is_empty():
+        return empty
+    line = pl.concat_str(
+        "source_file",
+        pl.concat_str(pl.lit(":"), pl.col("source_line").cast(pl.String)).fill_null(""),
+    )
+    row = pl.col("hlo")
+    known = activity_classes.rows.select(pl.when(row >= 0).then(row)).to_series()
+    return hlo_ops.select(line.alias("line")).to_series().gather(known)

@@ -1,7 +1,7 @@
 """`source_lines`: the lines of the program that ops and functions name, and their time.
 
 Two things name lines. An instruction of a compiled program names the very line that
-made it. A function is at one of its lines where looks at the stack noted it, else it
+made it. A function is at one of its lines where stack samples noted it, else it
 names its first line: a tracer does not say which line of it ran. The instruction is
 preferred, so each instant of a thread and each activity of a device is at one line, or
 at none.
@@ -20,8 +20,7 @@ from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import combined
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.model.places import inherit_labels
-from stepscope.derive.model.program_places import LIBRARY
+from stepscope.derive.model.places import LIBRARY, inherit_labels
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.by_row import by_row

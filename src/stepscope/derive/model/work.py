@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.derive.host.event_nesting import LaunchingOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.model.program_places import EventPlaces, ProgramPlaces
+    from stepscope.derive.model.places import EventPlaces, ProgramPlaces
     from stepscope.derive.ops.execution_costs import ExecutionCosts
     from stepscope.derive.step_windows.windows import Windows
 

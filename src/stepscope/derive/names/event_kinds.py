@@ -134,16 +134,6 @@ class EventFlag(IntFlag):
     COLLECTIVE = 2147483648
 
 
-class _ClassRule(Frozen, frozen=True, eq=True):
-    host_class: HostClass
-    pattern: str
-
-
-class _FlagRule(Frozen, frozen=True, eq=True):
-    flag: EventFlag
-    pattern: str
-
-
 #: Patterns that both a class and a flag follow from.
 _PYTHON_FRAME: Final = r"^\$|^[^()]*\.py\(\d+\): |^<built-in |^nn\.Module: "
 _GRAPH_EXECUTOR: Final = r"^ExecutorState::Process"
@@ -163,122 +153,98 @@ _RUNS_EXECUTABLE: Final = (
 )
 
 #: The first pattern found in the name decides; (?i) where spelling varies.
-_CLASS_RULES: Final = (
-    _ClassRule(
-        HostClass.PROFILER,
+_CLASS_RULES: Final[dict[HostClass, str]] = {
+    HostClass.PROFILER: (
         r"^Activity Buffer Request$|^(?:Activity )?Buffer Flush$|^Instrumentation$"
         rf"|^{RECORDERS_COLLECTION}$"
         r"|^(?:cuda|cupti|cu|roctracer|hip)\w*Profiler(?:Start|Stop)$"
         r"|^\$profiler(?:_v2)?\.py:\d+ (?:start|stop)(?:_trace)?$"
         r"|profiler/profiler\.py\(\d+\): (?:start|stop)_trace$"
-        r"|^\$tensorflow\.python\.profiler\.internal\._pywrap_profiler ",
+        r"|^\$tensorflow\.python\.profiler\.internal\._pywrap_profiler "
     ),
-    _ClassRule(
-        HostClass.GARBAGE,
-        rf"^(?:{'|'.join(COLLECTIONS)})$|CollectGarbage$"
-        r"|^\$__init__\.py:\d+ _xla_gc_callback$",
-    ),
-    _ClassRule(
-        HostClass.OUTPUT,
+    HostClass.GARBAGE: rf"^(?:{'|'.join(COLLECTIONS)})$|CollectGarbage$"
+    r"|^\$__init__\.py:\d+ _xla_gc_callback$",
+    HostClass.OUTPUT: (
         r"(?i)^(?:save_?)?checkpoint(?:ing)?$|^save_(?:checkpoint|model|state)$"
         r"|:(?:Save|SaveV2|SaveSlices|MergeV2Checkpoints|FlushSummaryWriter"
         r"|Write\w*Summary)$|^Eager(?:Local)?Execute: (?:SaveV2|SaveSlices"
         r"|MergeV2Checkpoints|FlushSummaryWriter|Write\w*Summary)$"
-        r"|torch/serialization\.py\(\d+\): save$",
+        r"|torch/serialization\.py\(\d+\): save$"
     ),
-    _ClassRule(HostClass.PYTHON, _PYTHON_FRAME),
-    _ClassRule(
-        HostClass.INPUT_WAIT,
+    HostClass.PYTHON: _PYTHON_FRAME,
+    HostClass.INPUT_WAIT: (
         rf"{_NEXT_ELEMENT}|^EagerExecute: (?:MultiDevice)?IteratorGetNext"
-        r"|^InfeedEnqueue|:InfeedEnqueue[A-Za-z0-9]*$",
+        r"|^InfeedEnqueue|:InfeedEnqueue[A-Za-z0-9]*$"
     ),
-    _ClassRule(
-        HostClass.COMPILE,
+    HostClass.COMPILE: (
         r"XlaCompile|XlaPass|XlaAutotuner|XlaCreateGpuExecutable|XlaBufferAssignment"
         r"|XlaCompilationCache|backend_compile|compile_or_get_cached"
         r"|PyClient::Compile|LoadedExecutable.*Compile|TraceFunction"
         r"|dynamo_timed|compile_fx|(?i:(?:dynamo|inductor|triton)\w*[ ._:]*compil)"
         r"|^(?:cu|hip|cuda)(?:Module|Library)Load|^compilation of "
-        r"|^tf\.function-graph_building$|^trace_to_jaxpr|^lower_\w+_computation$",
+        r"|^tf\.function-graph_building$|^trace_to_jaxpr|^lower_\w+_computation$"
     ),
-    _ClassRule(
-        HostClass.SYNC,
-        r"^(?:cu|cuda|hip)[A-Za-z]*Synchronize|^(?:cu|cuda|hip)EventQuery"
-        r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"
-        r"|\(wait for completion\)$",
-    ),
-    _ClassRule(HostClass.API, r"^(?:cu|cuda|hip)[A-Z]\w*$"),
-    _ClassRule(HostClass.READ_BACK, r"^np\.asarray\(jax\.Array\)$"),
-    _ClassRule(HostClass.EXECUTOR, _GRAPH_EXECUTOR),
-    _ClassRule(HostClass.DATASET, _ITERATOR),
-    _ClassRule(HostClass.EXECUTABLE, _RUNS_EXECUTABLE),
-    _ClassRule(
-        HostClass.DISPATCH,
+    HostClass.SYNC: r"^(?:cu|cuda|hip)[A-Za-z]*Synchronize|^(?:cu|cuda|hip)EventQuery"
+    r"|^(?:BlockUntilReady|BlockHostUntilReady)|Buffer::Await$"
+    r"|\(wait for completion\)$",
+    HostClass.API: r"^(?:cu|cuda|hip)[A-Z]\w*$",
+    HostClass.READ_BACK: r"^np\.asarray\(jax\.Array\)$",
+    HostClass.EXECUTOR: _GRAPH_EXECUTOR,
+    HostClass.DATASET: _ITERATOR,
+    HostClass.EXECUTABLE: _RUNS_EXECUTABLE,
+    HostClass.DISPATCH: (
         r"^Eager(?:Local|Kernel)?Execute(?:$|: __)|^EagerCopyToDevice|^TFE_"
         r"|^ValidateInputTypeAndPlacement$|^tf\.constant$|^convert_to_tensor$"
-        rf"|{_COMPILED_CALL}|^ParseArguments$|^DevicePut$",
+        rf"|{_COMPILED_CALL}|^ParseArguments$|^DevicePut$"
     ),
-    _ClassRule(
-        HostClass.BLOCKING,
-        rf"{_FUNCTION_RUN}|^KernelAndDeviceFunc::Run$"
-        r"|^Wait for LaunchOnDevice completion$",
-    ),
-)
+    HostClass.BLOCKING: rf"{_FUNCTION_RUN}|^KernelAndDeviceFunc::Run$"
+    r"|^Wait for LaunchOnDevice completion$",
+}
 
 #: Flags by pattern; where several patterns match, all their flags are set.
-_FLAG_RULES: Final = (
-    _FlagRule(
-        EventFlag.FUNCTION_CALL,
+_FLAG_RULES: Final[dict[EventFlag, str]] = {
+    EventFlag.FUNCTION_CALL: (
         r"^(?:EagerLocalExecute: )?__(?:inference|forward|backward)_"
-        r"|:(?:__(?:inference|forward|backward)_\w*|(?:Stateful)?PartitionedCall|RemoteCall)$",
+        r"|:(?:__(?:inference|forward|backward)_\w*|(?:Stateful)?PartitionedCall|RemoteCall)$"
     ),
-    _FlagRule(
-        EventFlag.CONTROL_FLOW,
-        r":_?(?:Stateless)?(?:While|If|Case)$|:(?:ParallelFor|For)$",
+    EventFlag.CONTROL_FLOW: (
+        r":_?(?:Stateless)?(?:While|If|Case)$|:(?:ParallelFor|For)$"
     ),
-    _FlagRule(
-        EventFlag.EAGER_WRAPPER,
-        r"^EagerExecute|^EagerKernelExecute|^KernelAndDeviceFunc::Run",
+    EventFlag.EAGER_WRAPPER: (
+        r"^EagerExecute|^EagerKernelExecute|^KernelAndDeviceFunc::Run"
     ),
-    _FlagRule(
-        EventFlag.EAGER_OP, r"^EagerLocalExecute: [^_]|^EagerLocalExecute: _[A-Z]"
-    ),
-    _FlagRule(EventFlag.DATASET, _ITERATOR),
-    _FlagRule(EventFlag.CONSUMER_WAIT, _NEXT_ELEMENT),
-    _FlagRule(
-        EventFlag.PRODUCER,
+    EventFlag.EAGER_OP: r"^EagerLocalExecute: [^_]|^EagerLocalExecute: _[A-Z]",
+    EventFlag.DATASET: _ITERATOR,
+    EventFlag.CONSUMER_WAIT: _NEXT_ELEMENT,
+    EventFlag.PRODUCER: (
         r"^(?:Prefetch|ParallelInterleave|ParallelMap|MapAndBatch|ParseExample"
-        r"|ParallelBatch)(?:Produce|Consume)$|^ParallelInterleaveInitializeInput",
+        r"|ParallelBatch)(?:Produce|Consume)$|^ParallelInterleaveInitializeInput"
     ),
-    _FlagRule(EventFlag.ALLOCATOR, r"^Memory(?:Allocation|Deallocation)$"),
-    _FlagRule(EventFlag.THREADPOOL, r"^ThreadpoolListener::"),
-    _FlagRule(EventFlag.POOL_RECORD, r"^ThreadpoolListener::Record$"),
-    _FlagRule(EventFlag.POOL_START, r"^ThreadpoolListener::StartRegion$"),
-    _FlagRule(EventFlag.POOL_STOP, r"^ThreadpoolListener::StopRegion$"),
-    _FlagRule(EventFlag.END_THUNK, r"^end: "),
-    _FlagRule(EventFlag.PYTHON_FRAME, _PYTHON_FRAME),
-    _FlagRule(EventFlag.EXECUTOR, _GRAPH_EXECUTOR),
-    _FlagRule(
-        EventFlag.CHORE,
+    EventFlag.ALLOCATOR: r"^Memory(?:Allocation|Deallocation)$",
+    EventFlag.THREADPOOL: r"^ThreadpoolListener::",
+    EventFlag.POOL_RECORD: r"^ThreadpoolListener::Record$",
+    EventFlag.POOL_START: r"^ThreadpoolListener::StartRegion$",
+    EventFlag.POOL_STOP: r"^ThreadpoolListener::StopRegion$",
+    EventFlag.END_THUNK: r"^end: ",
+    EventFlag.PYTHON_FRAME: _PYTHON_FRAME,
+    EventFlag.EXECUTOR: _GRAPH_EXECUTOR,
+    EventFlag.CHORE: (
         r"(?i)\b(?:callbacks?|metrics?|evaluat(?:e|ion)|validat(?:e|ion)|logging"
-        r"|on_(?:train|test|epoch|batch)_\w+)\b",
+        r"|on_(?:train|test|epoch|batch)_\w+)\b"
     ),
-    _FlagRule(EventFlag.CAPTURED_FUNCTION, r"^InstantiatedCapturedFunction::Run"),
-    _FlagRule(EventFlag.FUNCTION_RUN, _FUNCTION_RUN),
-    _FlagRule(
-        EventFlag.LOOP_OP,
-        r"^(?:ParallelForOp|ForeverOp|ForOp|WhileOp-EvalCond|WhileOp-StartBody)$",
+    EventFlag.CAPTURED_FUNCTION: r"^InstantiatedCapturedFunction::Run",
+    EventFlag.FUNCTION_RUN: _FUNCTION_RUN,
+    EventFlag.LOOP_OP: (
+        r"^(?:ParallelForOp|ForeverOp|ForOp|WhileOp-EvalCond|WhileOp-StartBody)$"
     ),
-    _FlagRule(EventFlag.EXECUTABLE, _RUNS_EXECUTABLE),
-    _FlagRule(EventFlag.PJIT, _COMPILED_CALL),
-    _FlagRule(EventFlag.PROFILER_STEP, r"^ProfilerStep#\d+"),
-    _FlagRule(EventFlag.TRACE_CONTEXT, r"^TraceContext$"),
-    _FlagRule(
-        EventFlag.SERVING,
-        r"^(?:BatchingSessionRun|ProcessBatch|TfrtModelRun|ServingModelRun)$",
+    EventFlag.EXECUTABLE: _RUNS_EXECUTABLE,
+    EventFlag.PJIT: _COMPILED_CALL,
+    EventFlag.PROFILER_STEP: r"^ProfilerStep#\d+",
+    EventFlag.TRACE_CONTEXT: r"^TraceContext$",
+    EventFlag.SERVING: (
+        r"^(?:BatchingSessionRun|ProcessBatch|TfrtModelRun|ServingModelRun)$"
     ),
-    _FlagRule(
-        EventFlag.COLLECTIVE,
+    EventFlag.COLLECTIVE: (
         # Communication libraries of PyTorch and of plain Python.
         r"^(?:gloo|mpi|ucc|c10d|_c10d_functional|horovod|smddp):"
         r"|^(?:MPI_|Horovod|HOROVOD_|smddp)"
@@ -294,40 +260,33 @@ _FLAG_RULES: Final = (
         # Of the Python tracer, with file and line before them.
         r"|distributed_c10d\.py\(\d+\): (?:all_|reduce|broadcast|barrier|gather|scatter"
         r"|send|recv|irecv|isend|wait)"
-        r"|^\$?mpi4py|MPI\.Comm\.\w+",
+        r"|^\$?mpi4py|MPI\.Comm\.\w+"
     ),
-    _FlagRule(
-        EventFlag.USER_INPUT,
-        NAMED_INPUT,
-    ),
-    _FlagRule(
-        EventFlag.LIBRARY_RANGE,
+    EventFlag.USER_INPUT: NAMED_INPUT,
+    EventFlag.LIBRARY_RANGE: (
         r"^ProfilerStep#\d+|^Optimizer\.\w+#|^enumerate\(DataLoader\)#"
         r"|^(?:nccl|gloo|hccl|mpi|ucc|xccl):|^(?:Distributed)?DataParallel\."
         r"|^FullyShardedDataParallel\.|^FSDP::"
         r"|^Torch-Compiled Region|^## Call CompiledFxGraph |^CompiledFunction"
         r"|^autograd::|^Pregraph bytecode|^TORCHDYNAMO$|\(dynamo_timed\)$"
-        r"|^graph_\d+_inductor_wrapper_call$|^record_param_comms$",
+        r"|^graph_\d+_inductor_wrapper_call$|^record_param_comms$"
     ),
-    _FlagRule(
-        EventFlag.MODULE_CALL,
+    EventFlag.MODULE_CALL: (
         r"^nn\.Module: |\.py\(\d+\): (?:forward|_call_impl|_wrapped_call_impl)$"
-        r"|^\$\S+\.py:\d+ (?:forward|_call_impl|_wrapped_call_impl)$",
+        r"|^\$\S+\.py:\d+ (?:forward|_call_impl|_wrapped_call_impl)$"
     ),
-    _FlagRule(
-        EventFlag.OPTIMIZER,
+    EventFlag.OPTIMIZER: (
         r"(?i)optimizer[_.]?step|(?:resource|sparse)?apply_?(?:gradient|adam|momentum)"
         r"|apply_?(?:rmsprop|adagrad|ftrl)|assignsubvariableop"
         r"|_(?:fused|foreach)_(?:adam|sgd|lamb|adagrad)"
-        r"|(?:fused|multi_?tensor)\w*(?:adam|sgd|lamb)|adamfunctor|sgdfunctor",
+        r"|(?:fused|multi_?tensor)\w*(?:adam|sgd|lamb)|adamfunctor|sgdfunctor"
     ),
-    _FlagRule(EventFlag.READ_BACK, r"^aten::(?:item|_local_scalar_dense)$"),
-    _FlagRule(
-        EventFlag.ENGINE_ITERATION,
+    EventFlag.READ_BACK: r"^aten::(?:item|_local_scalar_dense)$",
+    EventFlag.ENGINE_ITERATION: (
         r"^execute_(?:context_\d+\S*_generation_\d|new_\d+_cached_\d)"
-        r"|^gpu_model_runner: forward$|_forward_step \d+: \d+ ctx reqs",
+        r"|^gpu_model_runner: forward$|_forward_step \d+: \d+ ctx reqs"
     ),
-)
+}
 
 #: Ranges of runtimes that lie on the program's own threads, outside of any call whose
 #: name is known; what lies inside of one is no range of the program anyway.
@@ -371,8 +330,6 @@ class EventKinds(Frozen, frozen=True):
         category: `OpCategory` codes, uint8; `UNKNOWN` is no op.
         op_name: Text; null where the name is no op. For `DATASET` the whole name.
         op_type: Text; null where the name is no op.
-        host_class: `HostClass` codes, uint8.
-        flags: `EventFlag` bits, uint32.
     """
 
     category: NDArray[np.uint8]
@@ -412,7 +369,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     Definition: docs/definitions/names-and-events.md#names-of-host-events.
     """
     ops = _op_names(event_types[["name", "op"]])
-    parsed = event_types.select(_flags(), _host_class())
+    parsed = event_types.select(_flags_expression(), _host_class())
     host_class = parsed["host_class"].to_numpy().copy()
     flags: NDArray[np.uint32] = parsed["flags"].to_numpy()
     plain_op = (
@@ -438,7 +395,7 @@ def event_kinds(*, event_types: pl.DataFrame) -> EventKinds:
     )
     told = event_types.select(
         said=pl.col("annotation"),
-        runtime=_named(_RUNTIME_RANGE) | (pl.col("name") == ""),
+        runtime=_name_matches(_RUNTIME_RANGE) | (pl.col("name") == ""),
     )
     may_be = pl.Series(unknown) & ~told["runtime"]
     found = pl.select(pl.coalesce(told["said"], may_be)).to_series().to_numpy()
@@ -455,7 +412,6 @@ def op_names(names: pl.Series) -> OpNames:
 
 
 def _op_names(names: pl.DataFrame) -> OpNames:
-    """Return what the columns `name` and `op` say of ops."""
     # `split once at the first colon`; no colon leaves `right` null.
     split = names.with_columns(
         pl.col("name")
@@ -463,7 +419,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
         .struct.rename_fields(["left", "right"])
         .alias("parts")
     ).unnest("parts")
-    parsed = split.select(_category(), *_op_texts())
+    parsed = split.select(_category_expression(), *_op_texts())
     category = parsed["category"].to_numpy()
     is_op = pl.Series(_are_ops(category))
     # A name outside every vocabulary has no parts.
@@ -478,7 +434,7 @@ def _op_names(names: pl.DataFrame) -> OpNames:
 
 
 @cache
-def _category() -> pl.Expr:
+def _category_expression() -> pl.Expr:
     """Return the category of the first rule that matches; copies come before ops.
 
     The producer's word overrides the rules for ops: a type that it does not call an op
@@ -500,7 +456,7 @@ def _category() -> pl.Expr:
         (~pl.col("op"), OpCategory.UNKNOWN),
         (name.is_in(sorted(BOOKKEEPING)), OpCategory.UNKNOWN),
         (name.str.contains(_EAGER_OP), OpCategory.TENSORFLOW),
-        (_named(_TORCH_OP), OpCategory.TORCH),
+        (_name_matches(_TORCH_OP), OpCategory.TORCH),
         (pl.col("op") & ~has_colon, OpCategory.OTHER),
         (~has_colon | name.str.contains(_NOT_AN_OP), OpCategory.UNKNOWN),
         (left == "Iterator", OpCategory.DATASET),
@@ -520,8 +476,7 @@ def _category() -> pl.Expr:
     return _first_match(rules).alias("category")
 
 
-def _named(pattern: str) -> pl.Expr:
-    """Return whether a name has a match."""
+def _name_matches(pattern: str) -> pl.Expr:
     return pl.col("name").str.contains(ascii_only(pattern))
 
 
@@ -536,10 +491,9 @@ def _first_match(rules: Sequence[tuple[pl.Expr, int]]) -> pl.Expr:
 
 @cache
 def _op_texts() -> tuple[pl.Expr, pl.Expr]:
-    """Return name and type of the op, meaningful where the category is an op's."""
     name, left, right = pl.col("name"), pl.col("left"), pl.col("right")
     eager = name.str.extract(_EAGER_OP)
-    whole = _named(_TORCH_OP)
+    whole = _name_matches(_TORCH_OP)
     dataset = left == "Iterator"
     derived = left.str.extract(r"([^/]*)$").str.replace(r"_\d+$", "")
     given = pl.when(right == "").then(derived).otherwise(right)
@@ -564,17 +518,19 @@ def _op_texts() -> tuple[pl.Expr, pl.Expr]:
 
 @cache
 def _host_class() -> pl.Expr:
-    rules = [(_named(rule.pattern), rule.host_class) for rule in _CLASS_RULES]
+    rules = [(_name_matches(pattern), code) for code, pattern in _CLASS_RULES.items()]
     neither = ~pl.any_horizontal(pl.col("op", "annotation").cast(pl.Boolean))
     rules += [
-        (neither & _named(text), HostClass[name]) for name, text in SYSTEM_CALLS.items()
+        (neither & _name_matches(text), HostClass[name])
+        for name, text in SYSTEM_CALLS.items()
     ]
     return _first_match(rules).alias("host_class")
 
 
 @cache
-def _flags() -> pl.Expr:
+def _flags_expression() -> pl.Expr:
     bits = [
-        _named(rule.pattern).cast(pl.UInt32) * int(rule.flag) for rule in _FLAG_RULES
+        _name_matches(pattern).cast(pl.UInt32) * int(flag)
+        for flag, pattern in _FLAG_RULES.items()
     ]
     return pl.sum_horizontal(bits).cast(pl.UInt32).alias("flags")

@@ -96,7 +96,7 @@ def op_costs(
     # Work that begins with one instruction and ends with another is done between them.
     divided = activity_ops.ops["category"].str.contains(DIVIDED).fill_null(value=False)
     sources = [
-        _by_program(
+        _costs_by_program(
             classes,
             class_totals,
             executions,
@@ -104,9 +104,9 @@ def op_costs(
         )
     ]
     if not isinstance(execution_costs, Unavailable):
-        sources.append(_by_host(executions, execution_costs))
+        sources.append(_costs_by_host(executions, execution_costs))
     sources.append(
-        _of_copies(activity_classes, class_totals, executions, device_activity)
+        _costs_by_copies(activity_classes, class_totals, executions, device_activity)
     )
     group = executions.rows["group"].to_numpy()
     groups = activity_ops.ops["group"].to_numpy()
@@ -114,7 +114,7 @@ def op_costs(
     first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    peaks = _peaks(rates, class_totals, executions)
+    peaks = _peak_work(rates, class_totals, executions)
     costs = [
         pl.coalesce(*(source[name] for source in sources)).alias(name)
         for name in RUN_COSTS
@@ -124,7 +124,7 @@ def op_costs(
     )
 
 
-def _by_program(
+def _costs_by_program(
     classes: pl.DataFrame,
     class_totals: ClassTotals,
     executions: DeviceExecutions,
@@ -154,13 +154,12 @@ def _by_program(
     }
 
 
-def _of_copies(
+def _costs_by_copies(
     activity_classes: ActivityClasses,
     class_totals: ClassTotals,
     executions: DeviceExecutions,
     device_activity: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    """Return costs of ops that only copy and fill, by the bytes of each copy."""
     known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
@@ -182,8 +181,9 @@ def _of_copies(
     }
 
 
-def _by_host(found: DeviceExecutions, costs: ExecutionCosts) -> dict[str, pl.Series]:
-    """Return sums over the executions that launched all of an op's activities."""
+def _costs_by_host(
+    found: DeviceExecutions, costs: ExecutionCosts
+) -> dict[str, pl.Series]:
     owner = found.owner
     candidates = (owner >= 0) & ((costs.flops >= 0) | (costs.accessed_bytes >= 0))
     if candidates.any():
@@ -222,7 +222,7 @@ def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np
     return left
 
 
-def _sum_of_all(name: str) -> pl.Expr:
+def _sum_if_complete(name: str) -> pl.Expr:
     column = pl.col(name)
     return pl.when(column.null_count() == 0).then(column.sum()).alias(name)
 
@@ -233,7 +233,6 @@ def _peak_rates(
     tensor_cores: TensorCores | Unavailable,
     device_peaks: DevicePeaks | Unavailable,
 ) -> tuple[pl.Series, pl.Series]:
-    """Return by class the FLOP/s of its units, and the bytes/s of its memory."""
     kinds = classes["kind"].to_numpy()
     described: dict[int, dict[str, Any]] = {}
     if not isinstance(device_peaks, Unavailable):
@@ -253,11 +252,11 @@ def _peak_rates(
         uses = -1
         if not isinstance(tensor_cores, Unavailable):
             uses = int(tensor_cores.of_class[place, 0])
-        rate.append(_peak_of(row, precision.of_class[place], uses))
+        rate.append(_peak_rate(row, precision.of_class[place], uses))
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
 
 
-def _peaks(
+def _peak_work(
     rates: tuple[pl.Series, pl.Series],
     class_totals: ClassTotals,
     executions: DeviceExecutions,
@@ -277,15 +276,14 @@ def _peaks(
             }
         )
         .group_by("place")
-        .agg(_sum_of_all("peak_flops"), _sum_of_all("peak_bytes"))
+        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
         .sort("place")
     )
 
 
-def _peak_of(
+def _peak_rate(
     device: dict[str, Any], width: NDArray[np.uint8], uses: int
 ) -> float | None:
-    """FLOP/s of a device with the units that a kernel uses; None where unknown."""
     if device.get("peak_flops"):
         return float(device["peak_flops"])
     needed = [
@@ -350,7 +348,7 @@ def host_op_costs(
         found.ops.select("module", "name")
         .hstack(columns)
         .group_by("module", "name", maintain_order=True)
-        .agg(_sum_of_all(name) for name in RUN_COSTS)
+        .agg(_sum_if_complete(name) for name in RUN_COSTS)
         .select(pl.col(name).cast(dtype) for name, dtype in HOST_OP_COSTS.items())
     )
 

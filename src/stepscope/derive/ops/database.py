@@ -17,8 +17,6 @@ from stepscope.trace.reading.nullable import nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.derive.device.activity_classes import (
         ActivityClasses,
         ClassTotals,
@@ -227,7 +225,13 @@ def device_ops(
         pl.col("evidence").first(),
     )
     row_of_group = np.argsort(described["group"].to_numpy())
-    exposed = _exposed(exposure, places["device"].to_numpy(), group)
+    device = places["device"].to_numpy()
+    found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
+    for number, spent in exposure.group_ps.items():
+        mine = device == number
+        found[mine] = spent[group[mine]]
+        looked_at |= mine
+    exposed = nullable("exposed_ps", found, looked_at)
     rows = (
         places.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
@@ -292,15 +296,3 @@ def _device_sums(
         nullable("tensor_core_eligible", some, (some | ~open_) & known),
         nullable("step_ps", sums["step_ps"], np.full(count, step_ps is not None)),
     ]
-
-
-def _exposed(
-    exposure: Exposure, device: NDArray[np.int32], group: NDArray[np.int32]
-) -> pl.Series:
-    """Return the exposed time of each op on each device; null where not looked at."""
-    found, looked_at = np.zeros(len(device), np.int64), np.zeros(len(device), np.bool_)
-    for number, spent in exposure.group_ps.items():
-        mine = device == number
-        found[mine] = spent[group[mine]]
-        looked_at |= mine
-    return nullable("exposed_ps", found, looked_at)

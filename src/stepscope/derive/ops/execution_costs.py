@@ -9,9 +9,18 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, picked
 from stepscope.derive.columns.dense_codes import Codes, combined
-from stepscope.derive.columns.stat_values import find_handle, rows_at, rows_with_key
-from stepscope.derive.costs.families import calls_only, cost_of, countable, weights_of
-from stepscope.derive.costs.operands import Part, from_lists, from_text
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    rows_with_key,
+    stats_at_rows,
+)
+from stepscope.derive.costs.families import (
+    calls_only,
+    execution_cost,
+    plausible_cost,
+    weight_sizes,
+)
+from stepscope.derive.costs.operands import Part, from_text, operands_from_lists
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
@@ -50,7 +59,6 @@ class ExecutionCosts(Frozen, frozen=True):
         weights: int32; a row of `variables` for an execution that read variables of
             the model, -1 for any other.
         variables: Distinct lists of sizes of variables that one execution read.
-        recorded: Number of executions whose operands were recorded.
         only_calls: bool; True where the operations are 0 because the op only calls
             others. Where it puts work on a device all the same, that work is not known.
     """
@@ -70,10 +78,7 @@ class _Costs(Frozen, frozen=True, eq=True):
 
     Attributes:
         code: int32 by row of `_Recorded`; the combination.
-        flops: int64 by combination, -1 unknown.
-        accessed: int64, -1 unknown.
         part: int8; a `Part`, 0 where the cost is not known.
-        weights: int32; a row of `variables`, -1 for none.
         variables: Distinct lists of sizes of variables that one execution read.
     """
 
@@ -101,7 +106,7 @@ class _Recorded(Frozen, frozen=True):
         }
         equation = text.get(_EQUATION)
         if _SIZES in text:
-            return from_lists(
+            return operands_from_lists(
                 text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
             )
         return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
@@ -188,9 +193,9 @@ def execution_costs(
     variables: tuple[tuple[tuple[int, ...], ...], ...] = ()
     recorded = 0
     if not isinstance(stats, Unavailable):
-        given = _recorded(trace, stats, found.event)
+        given = _collect_operands(trace, stats, found.event)
         recorded = len(given.rows)
-        told = _costs(given, found)
+        told = _distinct_costs(given, found)
         variables = told.variables
         part = np.zeros(count, np.int8)
         for column, target in (
@@ -230,8 +235,7 @@ def execution_costs(
     )
 
 
-def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
-    """Work out each distinct combination once."""
+def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     types = found.ops["type"].fill_null("")
     number = types.rank("dense").to_numpy().astype(np.int32)
     combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
@@ -247,15 +251,15 @@ def _costs(given: _Recorded, found: HostOpEvents) -> _Costs:
         if operands is None:
             continue
         op_type = types[int(found.op[given.rows[first]])]
-        weight = weights_of(op_type, operands)
+        weight = weight_sizes(op_type, operands)
         if weight:
             weights[code] = variables.setdefault(weight, len(variables))
-        cost = cost_of(op_type, operands)
+        cost = execution_cost(op_type, operands)
         if cost is not None:
-            computed = countable(cost.flops)
+            computed = plausible_cost(cost.flops)
             if computed is not None:
                 flops[code], part[code] = computed, int(cost.part)
-            moved = countable(cost.accessed_bytes)
+            moved = plausible_cost(cost.accessed_bytes)
             if moved is not None:
                 accessed[code] = moved
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
@@ -268,7 +272,6 @@ def _charge_instructions(
     flops: NDArray[np.int64],
     accessed: NDArray[np.int64],
 ) -> None:
-    """Charge executions of instructions of compiled programs by row of hlo_ops."""
     if isinstance(instruction_costs, Unavailable) or not len(found.ops):
         return
     row = filled(found.ops["hlo"], -1)[found.op]
@@ -278,10 +281,9 @@ def _charge_instructions(
         target[known] = values[row[known]]
 
 
-def _recorded(
+def _collect_operands(
     trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
 ) -> _Recorded:
-    """Collect the operands of executions in one pass over the values."""
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
     by_handle = {
         find_handle(trace.strings, name): names for names in kinds for name in names
@@ -300,7 +302,7 @@ def _recorded(
     known = owner >= 0
     if not known.all():
         rows, owner = rows[known], owner[known]
-    values = rows_at(stats, rows, owner)
+    values = stats_at_rows(stats, rows, owner)
     columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)

@@ -13,8 +13,6 @@ from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from stepscope.derive.ops.database import DeviceOps, HostOps
 
 #: Evidence that names an op of the program; copies and unnamed work have none.
@@ -43,7 +41,6 @@ class OpPlacement(Frozen, frozen=True):
             `host_executions` nor in `device_executions`.
         host_self_ps: Self time of all host ops but those of input pipelines.
         device_self_ps: Self time of all device ops; None without device activity.
-        dataset_self_ps: Self time of input pipeline ops.
         host_eager_self_ps: The part of `host_self_ps` that ran eagerly; None where
             that is recorded of no execution.
         device_eager_self_ps: The part of `device_self_ps` that ran eagerly; None where
@@ -100,8 +97,21 @@ def op_placement(
         ours = [int(evidence) for evidence in PROGRAM_EVIDENCE]
         rows = device_ops.rows.filter(pl.col("evidence").is_in(ours))
         # Unnamed work is work, too, but the number of its executions is unknown.
-        device = _device_side(rows) if len(rows) else {}
+        if len(rows):
+            marked = pl.col("eager") + pl.col("function")
+            eager_ps = pl.col("total_ps") * pl.col("eager") / marked
+            of_known = rows.filter(marked > 0)
+            eager = of_known.select(eager_ps.sum().round()).item()
+            device = {
+                "executions": int(rows["occurrences"].sum()),
+                "self_ps": int(rows["total_ps"].sum()),
+                "eager_self_ps": int(eager) if len(of_known) else None,
+            }
         names += rows[["name", "type"]].rows()
+    is_training = any(
+        _GRADIENT.search(name) or _UPDATE.match(op_type or "")
+        for name, op_type in names
+    )
     return OpPlacement(
         host_executions=host.get("executions"),
         device_executions=device.get("executions"),
@@ -111,28 +121,5 @@ def op_placement(
         dataset_self_ps=host.get("dataset_self_ps"),
         host_eager_self_ps=host.get("eager_self_ps"),
         device_eager_self_ps=device.get("eager_self_ps"),
-        is_training=_is_training(names),
+        is_training=is_training if names else None,
     )
-
-
-def _device_side(rows: pl.DataFrame) -> dict[str, int | None]:
-    known = rows.filter(pl.col("eager") + pl.col("function") > 0)
-    eager = known.select(
-        (pl.col("total_ps") * pl.col("eager") / (pl.col("eager") + pl.col("function")))
-        .sum()
-        .round()
-    ).item()
-    return {
-        "executions": int(rows["occurrences"].sum()),
-        "self_ps": int(rows["total_ps"].sum()),
-        "eager_self_ps": int(eager) if len(known) else None,
-    }
-
-
-def _is_training(names: Iterable[tuple[str, str | None]]) -> bool | None:
-    found: bool | None = None
-    for name, op_type in names:
-        found = False
-        if _GRADIENT.search(name) or _UPDATE.match(op_type or ""):
-            return True
-    return found

@@ -35,12 +35,10 @@ class Sampled(Frozen, frozen=True):
     """Consecutive windows.
 
     Attributes:
-        rows: Rows of windows, consecutive.
         bounds_ps: Begins of these windows and the end of the last one.
         lead_ps: Begin of the window before them, whose work is replayed but not
             measured; where there is none, the first begin, and as much before it as a
             window if windows begin with work of a device.
-        by_device: Whether the windows begin with work of a device.
         open_end: Whether nothing shows where the last window ends.
     """
 
@@ -92,7 +90,7 @@ class Pace(Frozen, frozen=True):
     late_ps: int
 
     @classmethod
-    def of(
+    def measure_pace(
         cls, facts: LaunchFacts | Unavailable, activities: Activities | None
     ) -> Pace:
         """Read the pace from what launching cost, and from how streams went on."""
@@ -115,14 +113,11 @@ class Activities(Frozen, frozen=True):
     """Activities of the replayed windows, by stream and start.
 
     Attributes:
-        row: Rows of device_activity.
-        track: Row of tracks of the stream.
         number: What the activity and its launch call share; -1 where not recorded.
         launch: Row of launches; -1 where it is unknown or lies before the windows.
         caller: Row of tracks of the thread that called; -1 likewise.
         called_ps: When the call began; the start where it is unknown.
         returned_ps: When the call returned; likewise.
-        copy: Whether it is a copy.
     """
 
     row: NDArray[np.int32]
@@ -155,7 +150,7 @@ class Activities(Frozen, frozen=True):
         return free
 
 
-def activities_of(
+def collect_activities(
     sampled: Sampled,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
@@ -212,7 +207,9 @@ def activities_of(
     )
 
 
-def sampled(windows: Windows, *, most: int = MOST_WINDOWS) -> Sampled | Unavailable:
+def sample_windows(
+    windows: Windows, *, most: int = MOST_WINDOWS
+) -> Sampled | Unavailable:
     """Choose the last windows of the longest run of typical ones."""
     if not windows.has_steps:
         return NO_STEPS

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
@@ -29,7 +30,6 @@ class Edit(Frozen, frozen=True):
     """What a claim makes of a graph.
 
     Attributes:
-        dur_ps: By node: how long it takes.
         lag_ps: By edge: its lag; `NEVER` takes the edge away.
         from_start: By edge: whether the lag counts from the begin of its source.
         most_delay_ps: By node: the longest slack that it keeps.
@@ -44,7 +44,7 @@ class Edit(Frozen, frozen=True):
     comes: NDArray[np.bool_]
 
 
-def unchanged(graph: Graph) -> Edit:
+def unchanged_edit(graph: Graph) -> Edit:
     """Return the edit that changes nothing."""
     edges = graph.edges
     return Edit(
@@ -58,7 +58,7 @@ def unchanged(graph: Graph) -> Edit:
 
 def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
     """Return what several claims make of a graph together."""
-    whole = unchanged(graph)
+    whole = unchanged_edit(graph)
 
     def added(a: Edit, b: Edit) -> Edit:
         return Edit(
@@ -74,11 +74,7 @@ def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
 
 
 def threads_faster(
-    graph: Graph,
-    spans: Spans,
-    *,
-    factor: float,
-    tracks: Collection[int] | None = None,
+    graph: Graph, spans: Spans, *, factor: float, tracks: Collection[int] | None = None
 ) -> Edit:
     """Let what threads do at some instants take less time.
 
@@ -87,7 +83,7 @@ def threads_faster(
         factor: How much faster it becomes; infinity takes it away.
         tracks: Rows of tracks of the threads that become faster; None for all.
     """
-    nodes, edit = graph.nodes, unchanged(graph)
+    nodes, edit = graph.nodes, unchanged_edit(graph)
     chosen = (nodes.kind != NodeKind.DEVICE) & graph.measured
     if tracks is not None:
         chosen &= np.isin(nodes.track, list(tracks))
@@ -95,12 +91,9 @@ def threads_faster(
     less = np.where(chosen, inside * (1 - 1 / factor), 0).astype(np.int64)
     made = np.where(chosen & (2 * inside >= nodes.dur_ps), less > 0, False)  # noqa: FBT003
     arrival = graph.arrival_of
-    return Edit(
-        nodes.dur_ps - less,
-        edit.lag_ps,
-        edit.from_start,
-        edit.most_delay_ps,
-        edit.comes & ~((arrival >= 0) & made[np.maximum(arrival, 0)]),
+    arrives_sooner = (arrival >= 0) & made[np.maximum(arrival, 0)]
+    return msgspec.structs.replace(
+        edit, dur_ps=nodes.dur_ps - less, comes=edit.comes & ~arrives_sooner
     )
 
 
@@ -109,12 +102,12 @@ def kernels_scaled(graph: Graph, chosen: NDArray[np.bool_], *, factor: float) ->
 
     Args:
         chosen: By node: whether it is meant; only activities are changed.
-        factor: 0 to 1.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
     scaled = (nodes.dur_ps * min(max(factor, 0.0), 1.0)).astype(np.int64)
-    return _with_dur(unchanged(graph), np.where(meant, scaled, nodes.dur_ps))
+    dur_ps = np.where(meant, scaled, nodes.dur_ps)
+    return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
 def exchanges_at(
@@ -123,16 +116,13 @@ def exchanges_at(
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:
-        chosen: By node: whether it is meant.
         needed_ps: By node: its bytes at the rate of the link, and what it waits for
             other members.
     """
     nodes = graph.nodes
     meant = chosen & (nodes.kind == NodeKind.DEVICE) & graph.measured
-    return _with_dur(
-        unchanged(graph),
-        np.where(meant, np.minimum(needed_ps, nodes.dur_ps), nodes.dur_ps),
-    )
+    dur_ps = np.where(meant, np.minimum(needed_ps, nodes.dur_ps), nodes.dur_ps)
+    return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
 def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
@@ -142,20 +132,18 @@ def copies_moved(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     them, as where they had been asked for a step earlier. Whoever synchronises still
     waits for them.
     """
-    edit, edges = unchanged(graph), graph.edges
+    edit, edges = unchanged_edit(graph), graph.edges
     of_copy = chosen[edges.source] & graph.measured[edges.source]
     moved = of_copy & (edges.kind == EdgeKind.STREAM)
     awaited = of_copy & np.isin(edges.kind, (EdgeKind.EVENT, EdgeKind.ACROSS))
     # A copy of these does not wait for a stream to be moved to another.
     awaited &= ~chosen[edges.target]
     lag = np.where(moved, np.minimum(edges.lag_ps, 0), edges.lag_ps)
-    return Edit(
-        edit.dur_ps,
-        np.where(awaited, NEVER, lag),
+    return msgspec.structs.replace(
+        edit,
+        lag_ps=np.where(awaited, NEVER, lag),
         # The next one follows the begin of the copy: what was before it still counts.
-        np.where(moved, np.uint8(1), edges.from_start),
-        edit.most_delay_ps,
-        edit.comes,
+        from_start=np.where(moved, np.uint8(1), edges.from_start),
     )
 
 
@@ -166,16 +154,11 @@ def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
         chosen: By node: whether it is a piece of a thread that goes on after such a
             call.
     """
-    edit, edges = unchanged(graph), graph.edges
+    edit, edges = unchanged_edit(graph), graph.edges
     gone = chosen[edges.target] & graph.measured[edges.target]
     gone &= edges.kind == EdgeKind.SYNCHRONISE
-    return Edit(
-        edit.dur_ps,
-        np.where(gone, NEVER, edges.lag_ps),
-        edges.from_start,
-        edit.most_delay_ps,
-        edit.comes,
-    )
+    lag_ps = np.where(gone, NEVER, edges.lag_ps)
+    return msgspec.structs.replace(edit, lag_ps=lag_ps)
 
 
 def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
@@ -184,7 +167,7 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     Args:
         group: By node: number of its group; -1 for none.
     """
-    edit, edges, nodes = unchanged(graph), graph.edges, graph.nodes
+    edit, edges, nodes = unchanged_edit(graph), graph.edges, graph.nodes
     launch = np.flatnonzero(edges.kind == EdgeKind.LAUNCH)
     number = group[edges.target[launch]]
     launch = launch[(number >= 0) & graph.measured[edges.target[launch]]]
@@ -205,8 +188,4 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     # Nor may its slack hold it back: one call hands over all.
     delay = edit.most_delay_ps.copy()
     delay[edges.target[later]] = 0
-    return Edit(dur, lag, edges.from_start, delay, edit.comes)
-
-
-def _with_dur(edit: Edit, dur_ps: NDArray[np.int64]) -> Edit:
-    return Edit(dur_ps, edit.lag_ps, edit.from_start, edit.most_delay_ps, edit.comes)
+    return msgspec.structs.replace(edit, dur_ps=dur, lag_ps=lag, most_delay_ps=delay)

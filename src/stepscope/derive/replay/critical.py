@@ -18,7 +18,7 @@ from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
-from stepscope.derive.replay.replayed import NODE, BackWalk, replayed, window_paths
+from stepscope.derive.replay.replayed import NODE, BackWalk, replay_graph, window_paths
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -90,14 +90,14 @@ def critical_path(
     device_activity: pl.DataFrame | Unavailable,
 ) -> CriticalPath:
     """Find the critical path of every replayed window, at the recorded times."""
-    walk = BackWalk(step_graph, replayed(step_graph, slack="kept"))
+    walk = BackWalk(step_graph, replay_graph(step_graph, slack="kept"))
     owned = _Owners(step_graph, account, host_states, device_sets)
     names = _Names(tracks, events, event_types, event_nesting, device_activity)
     chosen = step_graph.sampled
     frames = []
     for number in range(chosen.count):
         first, last = int(chosen.bounds_ps[number]), int(chosen.bounds_ps[number + 1])
-        pieces = walk.pieces(last=number + 1, first_ps=first, last_ps=last)
+        pieces = walk.walk_back(last=number + 1, first_ps=first, last_ps=last)
         at = slice(None, None, -1)
         node, edge = pieces.node[at], pieces.edge[at]
         start, end = pieces.start_ps[at], pieces.end_ps[at]
@@ -109,10 +109,12 @@ def critical_path(
                 {
                     "window": [int(chosen.rows[number])] * int(kept.sum()),
                     "track": track[kept],
-                    "name": names.of(
+                    "name": names.piece_names(
                         step_graph, node[kept], edge[kept], start[kept], end[kept]
                     ),
-                    "owner": owned.of(node[kept], edge[kept], start[kept], end[kept]),
+                    "owner": owned.piece_owners(
+                        node[kept], edge[kept], start[kept], end[kept]
+                    ),
                     "why": [_WHY.get(int(one), "work") for one in reason[kept]],
                     "start_ps": start[kept],
                     "dur_ps": (end - start)[kept],
@@ -125,7 +127,6 @@ def critical_path(
 
 
 def _edge_kinds(graph: Graph, edge: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the kind of each edge; `NODE` of pieces that are none."""
     kinds = np.full(len(edge), NODE, np.int64)
     kinds[edge >= 0] = graph.edges.kind[edge[edge >= 0]]
     return kinds
@@ -154,7 +155,7 @@ class _Owners:
             key=lambda one: -sum(spans.length_ps for spans in one.idle.values()),
         )
 
-    def of(
+    def piece_owners(
         self,
         node: NDArray[np.int64],
         edge: NDArray[np.int64],
@@ -165,12 +166,12 @@ class _Owners:
         nodes = self._graph.nodes
         found = np.full(len(node), "unexplained", object)
         device = (nodes.kind[node] == NodeKind.DEVICE) & (edge == -1)
-        self._fill(found, device, start, end, self._of_work())
+        self._fill_owners(found, device, start, end, self._work_claims())
         host = (nodes.kind[node] != NodeKind.DEVICE) & (edge == -1)
         tracks = nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
             mine = host & (tracks == track)
-            self._fill(found, mine, start, end, self._of_thread(track))
+            self._fill_owners(found, mine, start, end, self._thread_claims(track))
         lag = edge >= 0
         kinds = _edge_kinds(self._graph, edge)
         found[lag & (kinds == EdgeKind.LAUNCH)] = "launch"
@@ -181,15 +182,15 @@ class _Owners:
         found[lag & (kinds == EdgeKind.SYNCHRONISE)] = "sync"
         return [str(one) for one in found]
 
-    def working(self, start_ps: int, end_ps: int) -> str:
+    def working_owner(self, start_ps: int, end_ps: int) -> str:
         """Return the owner with most of the devices' work in a range."""
         times = {
             owner: spans.clip(start_ps, end_ps).length_ps
-            for owner, spans in self._of_work()
+            for owner, spans in self._work_claims()
         }
         return max(times, key=lambda owner: times[owner], default="unexplained")
 
-    def _fill(
+    def _fill_owners(
         self,
         found: NDArray[np.object_],
         chosen: NDArray[np.bool_],
@@ -205,7 +206,7 @@ class _Owners:
             found[at[better]] = owner
             most = np.maximum(most, time)
 
-    def _of_work(self) -> list[tuple[str, Spans]]:
+    def _work_claims(self) -> list[tuple[str, Spans]]:
         if self._sets is None:
             return []
         return [
@@ -215,7 +216,7 @@ class _Owners:
             if owner in one.orders
         ]
 
-    def _of_thread(self, track: int) -> list[tuple[str, Spans]]:
+    def _thread_claims(self, track: int) -> list[tuple[str, Spans]]:
         if self._states is None:
             return []
         if track not in self._claims:
@@ -226,7 +227,7 @@ class _Owners:
             else:
                 if self._any is None:
                     self._any = self._states.claims_of_any_thread(within)
-                claims = self._states.claims(track, within, self._any)
+                claims = self._states.thread_claims(track, within, self._any)
             left: Spans | None = None
             found = []
             for owner, spans in claims:
@@ -267,7 +268,7 @@ class _Names:
             else handles(device_activity, "type")
         )
 
-    def of(
+    def piece_names(
         self,
         graph: Graph,
         node: NDArray[np.int64],
@@ -311,7 +312,7 @@ def path_owners(
     Where a thread was silent while a device worked, it is taken to have waited for
     that work.
     """
-    run = replayed(graph, edit, slack="dropped")
+    run = replay_graph(graph, edit, slack="dropped")
     owned = _Owners(graph, account, host_states, device_sets)
     times: dict[str, int] = {}
     recorded, ends = graph.nodes.start_ps, graph.end_ps
@@ -321,12 +322,12 @@ def path_owners(
     edge = np.concatenate([pieces.edge for pieces in paths])
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
     # What a piece is, its recorded place tells; how long it is, the replay.
-    owners = owned.of(node, edge, recorded[node], ends[node])
+    owners = owned.piece_owners(node, edge, recorded[node], ends[node])
     long = (edge == NODE) & silences.may_hold(node)
     for at in np.flatnonzero(long).tolist():
         one = int(node[at])
-        if 2 * silences.within(one) > int(run.dur_ps[one]):
-            owners[at] = owned.working(int(recorded[one]), int(ends[one]))
+        if 2 * silences.silent_time(one) > int(run.dur_ps[one]):
+            owners[at] = owned.working_owner(int(recorded[one]), int(ends[one]))
     for owner, time in zip(owners, lasted.tolist(), strict=True):
         times[owner] = times.get(owner, 0) + time
     whole = max(sum(times.values()), 1)

@@ -40,13 +40,12 @@ def launch_edges(
     """Let each activity wait for its launch call, and at most one latency longer.
 
     Args:
-        submitted: When each was handed over.
         source: Node that stands for that moment; -1 where it is unknown.
         from_start: Whether the begin of that node is meant.
     """
     took = activities.start_ps - submitted
     known = (source >= 0) & (activities.launch >= 0)
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.LAUNCH,
         np.where(known, source, _NONE),
         first + np.arange(len(source)),
@@ -61,7 +60,7 @@ def stream_edges(activities: Activities, *, first: int, pace: Pace) -> Edges:
     gap = activities.start_ps - np.where(
         before >= 0, activities.end_ps[np.maximum(before, 0)], 0
     )
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.STREAM,
         np.where(before >= 0, first + before, _NONE),
         first + np.arange(len(before)),
@@ -95,7 +94,7 @@ def across_edges(
             fits &= activities.called_ps[at] <= activities.called_ps[late]
             source[fits] = at[fits]
     gap = begun - activities.end_ps[np.maximum(source, 0)]
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.ACROSS,
         np.where(source >= 0, first + source, _NONE),
         first + late,
@@ -121,9 +120,9 @@ def event_edges(
     Args:
         tracks: The table, which says on which device a wait lies.
     """
-    target, source = _pairs(activities, stats, strings, tracks)
+    target, source = _event_pairs(activities, stats, strings, tracks)
     gap = activities.start_ps[target] - activities.end_ps[source]
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.EVENT,
         first + source,
         first + target,
@@ -131,7 +130,7 @@ def event_edges(
     )
 
 
-def _pairs(
+def _event_pairs(
     activities: Activities,
     stats: pl.DataFrame,
     strings: Sequence[str],
@@ -162,15 +161,15 @@ def _pairs(
     device: NDArray[np.int64] = device_of_track[
         np.searchsorted(begin, events[known], side="right") - 1
     ]
-    target = _neighbour(activities, device, waiting, called, after=True)
-    source = _neighbour(activities, device, waited_for, recorded, after=False)
+    target = _neighbour_by_call(activities, device, waiting, called, after=True)
+    source = _neighbour_by_call(activities, device, waited_for, recorded, after=False)
     both = (target >= 0) & (source >= 0)
     # A wait that was over before, or that clocks contradict, holds nothing back.
     both[both] = activities.start_ps[target[both]] >= activities.start_ps[source[both]]
     return target[both], source[both]
 
 
-def _neighbour(
+def _neighbour_by_call(
     activities: Activities,
     device: NDArray[np.int64],
     stream: NDArray[np.int64],

@@ -12,14 +12,19 @@ import numpy as np
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
-from stepscope.derive.replay.activities import Activities, Pace, activities_of, sampled
+from stepscope.derive.replay.activities import (
+    Activities,
+    Pace,
+    collect_activities,
+    sample_windows,
+)
 from stepscope.derive.replay.device_edges import (
     across_edges,
     event_edges,
     launch_edges,
     stream_edges,
 )
-from stepscope.derive.replay.handovers import Handovers, Releases, handovers
+from stepscope.derive.replay.handovers import Handovers, Releases, find_handovers
 from stepscope.derive.replay.host_nodes import (
     DeviceWaits,
     HostNodes,
@@ -37,9 +42,9 @@ from stepscope.derive.replay.nodes import (
     Graph,
     NodeKind,
     Nodes,
-    linked,
+    link_edges,
 )
-from stepscope.derive.replay.threads import threads_of
+from stepscope.derive.replay.threads import find_threads
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -86,16 +91,18 @@ def step_graph(
     Args:
         stats: The table, for what streams were told to wait for.
     """
-    chosen = sampled(windows)
+    chosen = sample_windows(windows)
     if isinstance(chosen, Unavailable):
         return chosen
-    activities = activities_of(chosen, device_activity, correlation)
-    threads = threads_of(
+    activities = collect_activities(chosen, device_activity, correlation)
+    threads = find_threads(
         chosen,
         tracks,
         events,
         classes=host_classes,
-        programs=() if isinstance(host_states, Unavailable) else host_states.programs(),
+        programs=()
+        if isinstance(host_states, Unavailable)
+        else host_states.program_threads(),
         activities=activities,
     )
     wide = event_types["name"].str.contains(_WHOLE_DEVICE).fill_null(value=False)
@@ -109,11 +116,11 @@ def step_graph(
     clock_error_ps = 0
     if not isinstance(launch_facts, Unavailable):
         clock_error_ps = launch_facts.clock_error_ps
-    return _built(
+    return _build_graph(
         chosen,
         threads,
         activities,
-        pace=Pace.of(launch_facts, activities),
+        pace=Pace.measure_pace(launch_facts, activities),
         told=(stats, strings, tracks),
         whole_device=whole,
         clock_error_ps=clock_error_ps,
@@ -125,7 +132,6 @@ class _Wait(Frozen, frozen=True, eq=True):
     """All waits of all threads, and what ends each.
 
     Attributes:
-        waits: The waits, none of which overlap.
         explained: Whether something tells when each ended.
         late: Whether the thread went on long after that.
         activity: Pairs of (wait, activity) that it waits for.
@@ -139,7 +145,7 @@ class _Wait(Frozen, frozen=True, eq=True):
     released: tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def _built(
+def _build_graph(
     chosen: Sampled,
     threads: Sequence[Thread],
     activities: Activities | None,
@@ -150,8 +156,8 @@ def _built(
     clock_error_ps: int,
     executor: bool,
 ) -> Graph | Unavailable:
-    lines = Lines.of(chosen, threads)
-    threads, given = handovers(threads)
+    lines = Lines.fit_threads(chosen, threads)
+    threads, given = find_handovers(threads)
     submitted = np.empty(0, np.int64)
     of_devices = []
     if activities is not None:
@@ -165,8 +171,8 @@ def _built(
                 clock_error_ps=clock_error_ps,
             ),
         ]
-    wait = _all_waits(lines, of_devices, given)
-    calling = _callers(threads, activities)
+    wait = _merge_waits(lines, of_devices, given)
+    calling = _calling_threads(threads, activities)
     bound_thread = _bound_threads(chosen, threads, executor=executor)
     host = host_nodes(
         threads,
@@ -176,15 +182,15 @@ def _built(
         moments=(
             (calling[calling >= 0], submitted[calling >= 0]),
             (bound_thread, chosen.bounds_ps),
-            _sources(given.starts),
-            _sources(given.waits),
+            _known_sources(given.starts),
+            _known_sources(given.waits),
         ),
     )
-    nodes = _nodes(threads, host, activities)
+    nodes = _build_nodes(threads, host, activities)
     edges = _host_edges(host, given, wait)
     first = len(host.kind)
     if activities is not None:
-        source, from_start = host.at(np.maximum(calling, 0), submitted)
+        source, from_start = host.find_pieces(np.maximum(calling, 0), submitted)
         source[calling < 0] = _NONE
         edges += [
             launch_edges(
@@ -197,36 +203,35 @@ def _built(
             ),
             stream_edges(activities, first=first, pace=pace),
             event_edges(activities, *told, first=first, pace=pace),
-            _synchronising(host, wait, nodes, activities, first=first),
+            _synchronising_edges(host, wait, nodes, activities, first=first),
         ]
-        slack = _slack(nodes, Edges.joined(edges))[first:]
+        slack = _slack_of_nodes(nodes, Edges.join_edges(edges))[first:]
         edges.append(across_edges(activities, slack, first=first, pace=pace))
-    boundary = host.starting_at(bound_thread, chosen.bounds_ps)
+    boundary = host.pieces_starting(bound_thread, chosen.bounds_ps)
     if chosen.by_device and activities is not None:
-        boundary = first + _beginning_at(activities, chosen.bounds_ps)
+        boundary = first + _activities_at_bounds(activities, chosen.bounds_ps)
         boundary[boundary < first] = _NONE
-    return _graph(
+    return _finish_graph(
         chosen,
         nodes,
-        Edges.joined(edges),
+        Edges.join_edges(edges),
         host=host,
         wait=wait,
         pace=pace,
         activities=activities,
         boundary=boundary.astype(np.int32),
-        given_work=host.starting_at(given.starts.thread, given.starts.when_ps),
+        given_work=host.pieces_starting(given.starts.thread, given.starts.when_ps),
     )
 
 
-def _sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _known_sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     known = releases.source >= 0
     return releases.source[known], releases.source_ps[known]
 
 
-def _callers(
+def _calling_threads(
     threads: Sequence[Thread], activities: Activities | None
 ) -> NDArray[np.int64]:
-    """Return the place of the thread that launched each activity, -1 for none."""
     if activities is None:
         return np.empty(0, np.int64)
     place = {one.track: at for at, one in enumerate(threads)}
@@ -251,7 +256,7 @@ def _bound_threads(
     return found
 
 
-def _all_waits(
+def _merge_waits(
     lines: Lines, of_devices: Sequence[DeviceWaits], given: Handovers
 ) -> _Wait:
     """Put waits of all kinds together, in order, without those that overlap others."""
@@ -263,8 +268,8 @@ def _all_waits(
     whole = Waits(*(np.concatenate(column) for column in zip(*groups, strict=True)))
     told = np.ones(len(whole.thread), np.bool_)
     told[len(told) - len(explained) :] = explained
-    began = lines.key(whole.thread, whole.began_ps)
-    ended = lines.key(whole.thread, whole.ended_ps)
+    began = lines.moment_keys(whole.thread, whole.began_ps)
+    ended = lines.moment_keys(whole.thread, whole.ended_ps)
     order = np.argsort(began, kind="stable")
     reach = np.maximum.accumulate(ended[order])
     kept = np.concatenate(([True], began[order][1:] >= reach[:-1]))[: len(order)]
@@ -290,12 +295,12 @@ def _all_waits(
     )
 
 
-def _nodes(
+def _build_nodes(
     threads: Sequence[Thread], host: HostNodes, activities: Activities | None
 ) -> Nodes:
     tracks = np.array([one.track for one in threads], np.int32)
     start = host.lines.time_ps(host.start_key)
-    thread = host.lines.thread(host.start_key)
+    thread = host.lines.key_threads(host.start_key)
     parts = [
         Nodes(
             host.kind,
@@ -319,24 +324,24 @@ def _nodes(
 
 
 def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
-    thread = host.lines.thread(host.start_key)
+    thread = host.lines.key_threads(host.start_key)
     after = np.flatnonzero(thread[1:] == thread[:-1]) + 1
-    edges = [Edges.of(EdgeKind.THREAD, after - 1, after)]
+    edges = [Edges.make_edges(EdgeKind.THREAD, after - 1, after)]
     starts = given.starts
-    target = host.starting_at(starts.thread, starts.when_ps)
-    source, begins = host.at(np.maximum(starts.source, 0), starts.source_ps)
+    target = host.pieces_starting(starts.thread, starts.when_ps)
+    source, begins = host.find_pieces(np.maximum(starts.source, 0), starts.source_ps)
     source[starts.source < 0] = _NONE
-    edges.append(_handed(host, source, target, begins))
+    edges.append(_handover_edges(host, source, target, begins))
     waits, entry = wait.released
-    source, begins = host.at(
+    source, begins = host.find_pieces(
         np.maximum(given.waits.source[entry], 0), given.waits.source_ps[entry]
     )
     target = np.where(waits >= 0, host.resumed[np.maximum(waits, 0)], _NONE)
-    edges.append(_handed(host, source, target, begins))
+    edges.append(_handover_edges(host, source, target, begins))
     return edges
 
 
-def _handed(
+def _handover_edges(
     host: HostNodes,
     source: NDArray[np.int64],
     target: NDArray[np.int64],
@@ -346,7 +351,7 @@ def _handed(
     keys = np.where(begins, host.start_key[source], host.end_key[source])
     lag = times(host.start_key[target]) - times(keys)
     real = (source >= 0) & (target >= 0) & (source != target) & (lag >= 0)
-    return Edges.of(
+    return Edges.make_edges(
         EdgeKind.HANDOVER,
         np.where(real, source, _NONE),
         target,
@@ -355,26 +360,18 @@ def _handed(
     )
 
 
-def _synchronising(
-    host: HostNodes,
-    wait: _Wait,
-    nodes: Nodes,
-    activities: Activities,
-    *,
-    first: int,
+def _synchronising_edges(
+    host: HostNodes, wait: _Wait, nodes: Nodes, activities: Activities, *, first: int
 ) -> Edges:
     waits, activity = wait.activity
     target = host.resumed[waits]
     early = nodes.start_ps[np.maximum(target, 0)] - activities.end_ps[activity]
-    return Edges.of(
-        EdgeKind.SYNCHRONISE,
-        first + activity,
-        target,
-        lag_ps=np.minimum(early, 0),
+    return Edges.make_edges(
+        EdgeKind.SYNCHRONISE, first + activity, target, lag_ps=np.minimum(early, 0)
     )
 
 
-def _slack(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
+def _slack_of_nodes(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
     """Return how much later each node began than its edges ask for; 0 without any."""
     ready = nodes.start_ps[edges.source] + edges.lag_ps
     ready += np.where(edges.from_start > 0, 0, nodes.dur_ps[edges.source])
@@ -384,7 +381,7 @@ def _slack(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
     return slack
 
 
-def _beginning_at(
+def _activities_at_bounds(
     activities: Activities, bounds_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return an activity that begins at each bound; a large negative one for none."""
@@ -394,7 +391,7 @@ def _beginning_at(
     return np.where(starts[at] == bounds_ps, order[at], -(2**31))
 
 
-def _graph(
+def _finish_graph(
     chosen: Sampled,
     nodes: Nodes,
     edges: Edges,
@@ -406,10 +403,10 @@ def _graph(
     boundary: NDArray[np.int32],
     given_work: NDArray[np.int64],
 ) -> Graph | Unavailable:
-    edges, begin, order = linked(nodes, edges)
+    edges, begin, order = link_edges(nodes, edges)
     if len(order) < len(nodes.kind):
         return WHY["times_contradict"]
-    slack = _slack(nodes, edges)
+    slack = _slack_of_nodes(nodes, edges)
     rootless = np.diff(begin) == 0
     device = nodes.kind == NodeKind.DEVICE
     late = host.resumed[wait.late & wait.explained]

@@ -65,17 +65,17 @@ class Handovers(Frozen, frozen=True, eq=True):
     waits: Releases
 
 
-def handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
+def find_handovers(threads: Sequence[Thread]) -> tuple[tuple[Thread, ...], Handovers]:
     """Find what let each thread go on; the program's thread is the first.
 
     Returns:
         The threads, each alive too in short pauses after which nothing but itself let
         it go on; and what let them.
     """
-    work = _Work.of(threads)
-    quiet = [_silences(threads, place) for place in range(len(threads))]
-    waits = _waits(threads, work, quiet)
-    starts = _starts(threads, work, quiet[0] if quiet else Spans.empty())
+    work = _Work.collect_work(threads)
+    quiet = [_silent_spans(threads, place) for place in range(len(threads))]
+    waits = _thread_waits(threads, work, quiet)
+    starts = _work_starts(threads, work, quiet[0] if quiet else Spans.empty())
     # Take short pauses of a driving thread that nothing explains for its own work. It
     # is then on its way to its next op, as the program's thread would be.
     is_own = np.zeros(len(starts.thread), np.bool_)
@@ -105,7 +105,9 @@ class _Work(Frozen, frozen=True, eq=True):
     by_end: NDArray[np.int64]
 
     @classmethod
-    def of(cls, threads: Sequence[Thread], *, of_silence: bool = False) -> _Work:
+    def collect_work(
+        cls, threads: Sequence[Thread], *, of_silence: bool = False
+    ) -> _Work:
         parts = [
             (place, one.alive - one.for_thread)
             for place, one in enumerate(threads)
@@ -121,7 +123,7 @@ class _Work(Frozen, frozen=True, eq=True):
         end = end[order]
         return cls(thread[order], start[order], end, np.argsort(end, kind="stable"))
 
-    def ended(
+    def last_ended(
         self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the last other thread whose work ended by a time, and when."""
@@ -138,7 +140,7 @@ class _Work(Frozen, frozen=True, eq=True):
             source[fits], source_ps[fits] = self.thread[row][fits], ends[at][fits]
         return source, source_ps
 
-    def working(
+    def last_begun(
         self, when_ps: NDArray[np.int64], thread: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return another thread that works at a time, the last one to begin."""
@@ -158,7 +160,7 @@ class _Work(Frozen, frozen=True, eq=True):
 _LOOKED_BACK: Final = 8
 
 
-def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
+def _work_starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
     thread = np.concatenate(
         [
             np.empty(0, np.int64),
@@ -175,7 +177,7 @@ def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
             *(one.alive.start_ps for one in threads if not one.is_program),
         ]
     )
-    source, source_ps = work.ended(when, thread)
+    source, source_ps = work.last_ended(when, thread)
     late = when - source_ps > _WAKES_PS
     source[late], source_ps[late] = _NONE, when[late]
     if threads and threads[0].is_program:
@@ -194,24 +196,26 @@ def _starts(threads: Sequence[Thread], work: _Work, quiet: Spans) -> Releases:
         busy &= (when >= hull[0]) & (when <= hull[1])
         source[busy], source_ps[busy] = 0, moment[busy]
     rest = source < 0
-    source[rest] = work.working(when, thread)[rest]
+    source[rest] = work.last_begun(when, thread)[rest]
     return Releases(thread, when, when.copy(), source, source_ps)
 
 
-def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Releases:
+def _thread_waits(
+    threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]
+) -> Releases:
     found = [
-        _released(work, place, one.for_thread, one.handed)
+        _explain_waits(work, place, one.for_thread, one.handed)
         for place, one in enumerate(threads)
     ]
     if threads and threads[0].is_program:
         waiting = threads[0].for_thread | quiet[0]
         found[1:] = [_handed_over(one, waiting) for one in found[1:]]
-    driving = _Work.of(threads, of_silence=True)
+    driving = _Work.collect_work(threads, of_silence=True)
     for place, spans in enumerate(quiet):
         if not len(spans):
             continue
         handed = spans if threads[place].is_program else Spans.empty()
-        silent = _released(driving, place, spans, handed)
+        silent = _explain_waits(driving, place, spans, handed)
         # Silence that nothing ends is the thread's own work.
         ended = silent.source >= 0
         found.append(Releases(*(column[ended] for column in silent)))
@@ -221,7 +225,7 @@ def _waits(threads: Sequence[Thread], work: _Work, quiet: Sequence[Spans]) -> Re
     return Releases(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
+def _explain_waits(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
     """Explain where some waits of one thread end.
 
     Args:
@@ -229,12 +233,12 @@ def _released(work: _Work, place: int, spans: Spans, handed: Spans) -> Releases:
     """
     began, when = spans.start_ps, spans.end_ps
     thread = np.full(len(when), place, np.int64)
-    source, source_ps = work.ended(when, thread)
+    source, source_ps = work.last_ended(when, thread)
     near = when - source_ps <= np.maximum(_WAKES_PS, (when - began) // _PART)
     near &= source_ps > began
     source[~near], source_ps[~near] = _NONE, when[~near]
     still = (source < 0) & (handed.within(began, when) > 0)
-    source[still] = work.working(when, thread)[still]
+    source[still] = work.last_begun(when, thread)[still]
     return Releases(thread, when.copy(), began.copy(), source, source_ps)
 
 
@@ -261,7 +265,7 @@ def _handed_over(found: Releases, waiting: Spans) -> Releases:
 _PART: Final = 20
 
 
-def _silences(threads: Sequence[Thread], place: int) -> Spans:
+def _silent_spans(threads: Sequence[Thread], place: int) -> Spans:
     """Return where a thread says nothing while others work, perhaps for it.
 
     They do so where they are there for half of the time; within an op of the program

@@ -30,7 +30,6 @@ class Waits(NamedTuple):
     """Stretches in which a thread waits.
 
     Attributes:
-        thread: Place of the thread.
         began_ps: When it had nothing left to do itself.
         resumed_ps: When what it waited for was done, as far as that is known; the
             same as `began_ps` where it waited for nothing.
@@ -46,7 +45,6 @@ class DeviceWaits(Frozen, frozen=True, eq=True):
     """Waits for devices.
 
     Attributes:
-        wait: By edge: the wait.
         activity: By edge: place of the activity that it waits for.
     """
 
@@ -69,14 +67,14 @@ class Lines(Frozen, frozen=True, eq=True):
     length_ps: int
 
     @classmethod
-    def of(cls, sampled: Sampled, threads: Sequence[Thread]) -> Lines:
+    def fit_threads(cls, sampled: Sampled, threads: Sequence[Thread]) -> Lines:
         """Make room for the life of every thread."""
         hulls = [one.alive.hull for one in threads]
         first = min((it[0] for it in hulls if it), default=sampled.lead_ps)
         last = max((it[1] for it in hulls if it), default=sampled.last_ps)
         return cls(first, last - first + 2)
 
-    def key(
+    def moment_keys(
         self, thread: NDArray[np.int64] | int, time_ps: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the numbers of moments; what lies outside is moved to the edge."""
@@ -84,7 +82,7 @@ class Lines(Frozen, frozen=True, eq=True):
         found: NDArray[np.int64] = thread * self.length_ps + inside
         return found
 
-    def thread(self, key: NDArray[np.int64]) -> NDArray[np.int64]:
+    def key_threads(self, key: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the thread of each number."""
         return key // self.length_ps
 
@@ -97,7 +95,6 @@ class HostNodes(Frozen, frozen=True, eq=True):
     """The pieces of all threads, thread by thread in order of time.
 
     Attributes:
-        kind: `NodeKind` of each piece.
         start_key: Number of the moment at which it begins.
         end_key: Number of the moment at which it ends.
         resumed: By wait: the piece with which the thread goes on; -1 for none.
@@ -111,7 +108,7 @@ class HostNodes(Frozen, frozen=True, eq=True):
     resumed: NDArray[np.int64]
     outside: NDArray[np.int64]
 
-    def at(
+    def find_pieces(
         self, thread: NDArray[np.int64] | int, time_ps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Find the piece that stands for a moment.
@@ -119,20 +116,20 @@ class HostNodes(Frozen, frozen=True, eq=True):
         Returns:
             The piece, -1 for none, and whether its begin is meant, not its end.
         """
-        key = self.lines.key(thread, time_ps)
+        key = self.lines.moment_keys(thread, time_ps)
         if not len(self.start_key):
             return np.full(len(key), _NONE, np.int64), np.zeros(len(key), np.bool_)
         piece = np.searchsorted(self.start_key, key, side="right") - 1
         begins = (piece >= 0) & (self.start_key[np.maximum(piece, 0)] == key)
-        same = self.lines.thread(self.start_key[np.maximum(piece, 0)])
-        known = (piece >= 0) & (same == self.lines.thread(key))
+        same = self.lines.key_threads(self.start_key[np.maximum(piece, 0)])
+        known = (piece >= 0) & (same == self.lines.key_threads(key))
         return np.where(known, piece, _NONE), begins
 
-    def starting_at(
+    def pieces_starting(
         self, thread: NDArray[np.int64] | int, time_ps: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the piece that begins at a moment, -1 for none."""
-        piece, begins = self.at(thread, time_ps)
+        piece, begins = self.find_pieces(thread, time_ps)
         return np.where(begins, piece, _NONE)
 
 
@@ -147,22 +144,26 @@ def host_nodes(
     """Cut the life of every thread, less what it waited, at some moments.
 
     Args:
-        lines: How moments are numbered.
         explained: By wait: whether something tells when it ended. The others stay, as
             pieces of their own.
         moments: Pairs of (thread, time) at which to cut; those within a wait do not.
     """
-    alive = _on_one_line(lines, [(at, one.alive) for at, one in enumerate(threads)])
-    began = lines.key(waits.thread, waits.began_ps)
-    resumed = lines.key(waits.thread, waits.resumed_ps)
-    ended = lines.key(waits.thread, waits.ended_ps)
+    parts = [(at, one.alive) for at, one in enumerate(threads)]
+    starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
+    ends = [lines.moment_keys(place, spans.end_ps) for place, spans in parts]
+    nothing = np.empty(0, np.int64)
+    begins = np.concatenate([nothing, *starts])
+    alive = Spans(begins, np.concatenate([nothing, *ends]))
+    began = lines.moment_keys(waits.thread, waits.began_ps)
+    resumed = lines.moment_keys(waits.thread, waits.resumed_ps)
+    ended = lines.moment_keys(waits.thread, waits.ended_ps)
     gone = explained & (resumed > began)
     order = np.argsort(began[gone], kind="stable")
     waited = Spans.from_events(
         began[gone][order], resumed[gone][order] - began[gone][order]
     )
     pieces = alive - waited
-    cuts = [lines.key(thread, time) for thread, time in moments]
+    cuts = [lines.moment_keys(thread, time) for thread, time in moments]
     edges = np.unique(
         np.concatenate([pieces.start_ps, pieces.end_ps, began, resumed, ended, *cuts])
     )
@@ -172,25 +173,18 @@ def host_nodes(
     inside[inside] = end[inside] <= pieces.end_ps[place[inside]]
     start, end = start[inside], end[inside]
     kind = np.full(len(start), NodeKind.HOST, np.uint8)
-    after = _starting(start, resumed)
-    after[~explained] = _starting(start, ended)[~explained]
+    after = _piece_at_begin(start, resumed)
+    after[~explained] = _piece_at_begin(start, ended)[~explained]
     kind[after[after >= 0]] = NodeKind.RESUMED
-    outside = _starting(start, began)
+    outside = _piece_at_begin(start, began)
     outside[explained] = _NONE
     kind[outside[outside >= 0]] = NodeKind.OUTSIDE
     return HostNodes(lines, kind, start, end, after, outside)
 
 
-def _on_one_line(lines: Lines, parts: Sequence[tuple[int, Spans]]) -> Spans:
-    starts = [lines.key(at, spans.start_ps) for at, spans in parts]
-    ends = [lines.key(at, spans.end_ps) for at, spans in parts]
-    nothing = np.empty(0, np.int64)
-    start = np.concatenate([nothing, *starts])
-    return Spans(start, np.concatenate([nothing, *ends]))
-
-
-def _starting(start: NDArray[np.int64], key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the piece that begins with each moment, -1 for none."""
+def _piece_at_begin(
+    start: NDArray[np.int64], key: NDArray[np.int64]
+) -> NDArray[np.int64]:
     if not len(start):
         return np.full(len(key), _NONE, np.int64)
     place = np.minimum(np.searchsorted(start, key, side="left"), len(start) - 1)
@@ -257,7 +251,6 @@ def device_waits(
 
     Args:
         whole_device: By thread: where it waits for a whole device.
-        clock_error_ps: How far the clocks of host and device differ.
     """
     thread = np.concatenate(
         [

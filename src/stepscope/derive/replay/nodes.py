@@ -60,8 +60,6 @@ class Nodes(NamedTuple):
     """Nodes, one entry each.
 
     Attributes:
-        kind: uint8, `NodeKind`.
-        track: int32, row of tracks.
         row: int32; row of device_activity, -1 for host nodes.
     """
 
@@ -78,7 +76,6 @@ class Edges(Frozen, frozen=True, eq=True):
     Attributes:
         from_start: Whether the lag counts from the begin of the source, not its end.
         lag_ps: Least time between the two; negative where they overlapped.
-        kind: uint8, `EdgeKind`.
     """
 
     source: NDArray[np.int32]
@@ -88,7 +85,7 @@ class Edges(Frozen, frozen=True, eq=True):
     kind: NDArray[np.uint8]
 
     @classmethod
-    def of(
+    def make_edges(
         cls,
         kind: EdgeKind,
         source: NDArray[np.signedinteger],
@@ -108,10 +105,12 @@ class Edges(Frozen, frozen=True, eq=True):
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Edges]) -> Edges:
+    def join_edges(cls, parts: Sequence[Edges]) -> Edges:
         """Put edges together; those that begin or end nowhere (-1) are left out."""
         if not parts:
-            return cls.of(EdgeKind.THREAD, np.empty(0, np.int32), np.empty(0, np.int32))
+            return cls.make_edges(
+                EdgeKind.THREAD, np.empty(0, np.int32), np.empty(0, np.int32)
+            )
         whole = cls(
             np.concatenate([one.source for one in parts]),
             np.concatenate([one.target for one in parts]),
@@ -119,9 +118,9 @@ class Edges(Frozen, frozen=True, eq=True):
             np.concatenate([one.lag_ps for one in parts]),
             np.concatenate([one.kind for one in parts]),
         )
-        return whole.at((whole.source >= 0) & (whole.target >= 0))
+        return whole.choose_edges((whole.source >= 0) & (whole.target >= 0))
 
-    def at(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Edges:
+    def choose_edges(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Edges:
         """Return some of the edges, in the order asked for."""
         return Edges(
             np.ascontiguousarray(self.source[chosen]),
@@ -138,8 +137,6 @@ class Graph(Frozen, frozen=True):
     Attributes:
         begin: int64, one more than nodes; edges of node `v` are `begin[v]` up to
             `begin[v + 1]`.
-        edges: The edges, by target.
-        order: The nodes, sources first.
         slack_ps: By node: how much later it began than its edges ask for.
         kept: By node: its slack is too long for its edges to explain its start, which
             is kept as recorded.
@@ -198,7 +195,7 @@ class Graph(Frozen, frozen=True):
             raise ValueError("a node began before its edges allow")
 
 
-def linked(
+def link_edges(
     nodes: Nodes, edges: Edges
 ) -> tuple[Edges, NDArray[np.int64], NDArray[np.int32]]:
     """Sort edges by target and order the nodes.
@@ -208,7 +205,7 @@ def linked(
         nodes where edges form a circle.
     """
     count = len(nodes.kind)
-    edges = edges.at(np.argsort(edges.target, kind="stable"))
+    edges = edges.choose_edges(np.argsort(edges.target, kind="stable"))
     begin = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(edges.target, minlength=count), out=begin[1:])
     order = np.empty(count, np.int32)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.replay.claims import Edit, unchanged
+from stepscope.derive.replay.claims import Edit, unchanged_edit
 from stepscope.derive.replay.nodes import EdgeKind, NodeKind
-from stepscope.derive.replay.replayed import NODE, replayed, window_paths
+from stepscope.derive.replay.replayed import NODE, replay_graph, window_paths
 from stepscope.derive.step_time.host_time import OWNER_OF_CODE, HostCode
 from stepscope.derive.step_time.owners import BUSY_OWNERS
 from stepscope.unavailable import Unavailable
@@ -69,15 +69,9 @@ def without_owners(
     work, activities of all devices lose the time that is charged to them.
 
     Args:
-        graph: The graph.
-        owners: Names of owners.
         place: "inside", "between" or "any".
         device: Ordinal of the device whose account is meant; None for the threads of a
             host without one.
-        account: The account.
-        host_classes: What each thread did.
-        device_sets: What each device did.
-        tracks: The table.
     """
     (found,) = (one for one in account.devices if one.device == device)
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
@@ -85,7 +79,7 @@ def without_owners(
     nodes, edges = graph.nodes, graph.edges
     less = np.zeros(graph.count, np.int64)
     host = nodes.kind != NodeKind.DEVICE
-    work = list(_work(graph, owners, device_sets, tracks, place=place))
+    work = list(_work_by_owner(graph, owners, device_sets, tracks, place=place))
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         mine = np.flatnonzero(host & (nodes.track == track))
@@ -108,11 +102,11 @@ def without_owners(
         lag,
         edges.from_start,
         np.minimum(graph.slack_ps, held),
-        unchanged(graph).comes & ~_made(graph, host_classes, owners),
+        unchanged_edit(graph).comes & ~_arrivals_by_owners(graph, host_classes, owners),
     )
 
 
-def _made(
+def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
 ) -> NDArray[np.bool_]:
     """Return before which nodes something came that some owners stand for."""
@@ -141,12 +135,8 @@ def claimed_ps(
     """Return the time that some owners have in the replayed windows.
 
     Args:
-        graph: The graph.
-        owners: Names of owners.
         place: "inside", "between" or "any"; work of a device has no place.
         device: Ordinal of the device whose account is meant; None for a host's.
-        account: The account.
-        device_sets: What each device did.
     """
     within = (graph.sampled.first_ps, graph.sampled.last_ps)
     (found,) = (one for one in account.devices if one.device == device)
@@ -191,7 +181,7 @@ class Silences:
         found: NDArray[np.bool_] = on_host & (nodes.dur_ps[node] > self._long)
         return found
 
-    def within(self, node: int) -> int:
+    def silent_time(self, node: int) -> int:
         """Return the time of long silence in a node that may hold one."""
         nodes = self._graph.nodes
         whole = int(nodes.dur_ps[node])
@@ -205,20 +195,14 @@ class Silences:
 
 
 def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
-    """Return the share of silence in the critical path after a claim.
-
-    Args:
-        graph: The graph.
-        edit: What the claim changes.
-        silences: Where threads were silent.
-    """
-    run = replayed(graph, edit, slack="dropped")
+    """Return the share of silence in the critical path after a claim."""
+    run = replay_graph(graph, edit, slack="dropped")
     silent = whole = 0
     for path in window_paths(graph, run):
         whole += int((path.end_ps - path.start_ps).sum())
         node_rows = path.node[path.edge == NODE]
         for node in node_rows[silences.may_hold(node_rows)].tolist():
-            silent += min(silences.within(node), int(run.dur_ps[node]))
+            silent += min(silences.silent_time(node), int(run.dur_ps[node]))
     return silent / whole if whole else 0.0
 
 
@@ -239,7 +223,7 @@ def _work_of_thread(
     return Spans.union_of(own), Spans.union_of(other)
 
 
-def _work(
+def _work_by_owner(
     graph: Graph,
     owners: Collection[str],
     device_sets: DeviceSets | Unavailable,

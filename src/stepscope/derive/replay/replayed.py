@@ -39,9 +39,6 @@ class Gain(Frozen, frozen=True):
 
     Attributes:
         low_ps: With all slack kept, or without; whichever gains less.
-        high_ps: The other one.
-        by_window_ps: What each window gains, in both ways.
-        period_ps: Mean of the measured windows.
         floor_ps: What no replay goes below: the work that the busiest track has left.
         kept_percent: Share of the critical path, once the claim is carried out, that
             only recorded delays without a reason account for.
@@ -118,14 +115,14 @@ class BackWalk:
         before[led] = graph.edges.source[run.via[led]]
         self._start, self._before = run.start_ps.tolist(), before.tolist()
 
-    def pieces(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
+    def walk_back(self, *, last: int, first_ps: int, last_ps: int) -> PathPieces:
         """Walk back from a bound along the edges that decided.
 
         Args:
             last: Number of the bound to begin with.
         """
         edges, run = self._graph.edges, self._run
-        node, via, ran = self._nodes(last, first_ps)
+        node, via, ran = self._path_nodes(last, first_ps)
         begin = run.start_ps[node]
         # Each of these is a step back in time, where it is earlier than all before it:
         # to the end of a node, to its begin, to when the edge was ready.
@@ -154,11 +151,10 @@ class BackWalk:
             end[some],
         )
 
-    def _nodes(
+    def _path_nodes(
         self, last: int, first_ps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the nodes of a path, what led to each, and whether it ran within."""
-        node, from_start = _deciding(self._graph, self._run, last)
+        node, from_start = _deciding_node(self._graph, self._run, last)
         start, before = self._start, self._before
         found = []
         while node >= 0:
@@ -185,12 +181,9 @@ class Identity(Frozen, frozen=True):
     """How well a replay without a change repeats the recording.
 
     Attributes:
-        windows: Number of windows that were replayed.
         median_error_percent: Median deviation of a window's period from the measured.
-        p95_error_percent: Their 95th percentile.
         unexplained_percent: Share of the starts that could have been held back for
             which no edge accounts; these are kept as recorded.
-        starts: Number of these starts.
         kept_percent: Share of the critical path that consists of delays kept so.
     """
 
@@ -228,8 +221,8 @@ class Identity(Frozen, frozen=True):
 
 def replay_check(*, step_graph: Graph) -> Identity:
     """Replay the windows without a change and compare."""
-    run = replayed(step_graph, slack="dropped")
-    recorded = bounds_of(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
+    run = replay_graph(step_graph, slack="dropped")
+    recorded = reached_bounds(step_graph, step_graph.nodes.start_ps, step_graph.end_ps)
     chosen = step_graph.sampled
     reached = (run.bounds_ps > NEVER) & (recorded > NEVER)
     # A bound that nothing of the graph marks is one where nothing can have moved.
@@ -249,7 +242,7 @@ def replay_check(*, step_graph: Graph) -> Identity:
     )
 
 
-def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
+def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replayed:
     """Let every node begin as soon as its edges allow.
 
     Args:
@@ -289,10 +282,10 @@ def replayed(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Replaye
             via,
         )
     )
-    return Replayed(start, dur, via, bounds_of(graph, start, start + dur))
+    return Replayed(start, dur, via, reached_bounds(graph, start, start + dur))
 
 
-def bounds_of(
+def reached_bounds(
     graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return when each bound of the windows is reached."""
@@ -305,7 +298,7 @@ def bounds_of(
     return np.maximum.accumulate(found[:-1])
 
 
-def _deciding(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
+def _deciding_node(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
     """Return the node that a bound was reached with, and whether its begin is meant."""
     when = int(run.bounds_ps[bound])
     node = int(graph.boundary[bound])
@@ -321,7 +314,7 @@ def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:
     walk = BackWalk(graph, run)
     for number in range(graph.sampled.count):
         first, last = int(run.bounds_ps[number]), int(run.bounds_ps[number + 1])
-        yield walk.pieces(last=number + 1, first_ps=first, last_ps=last)
+        yield walk.walk_back(last=number + 1, first_ps=first, last_ps=last)
 
 
 def kept_share(graph: Graph, run: Replayed) -> float:
@@ -348,8 +341,8 @@ def gain_of(graph: Graph, edit: Edit) -> Gain:
     most = max(period - floor, 0.0)
     found, by_window = [], []
     for slack in SLACKS:
-        before = replayed(graph, slack=slack).bounds_ps
-        after = replayed(graph, edit, slack=slack)
+        before = replay_graph(graph, slack=slack).bounds_ps
+        after = replay_graph(graph, edit, slack=slack)
         found.append(float(before[-1] - after.bounds_ps[-1]) / chosen.count)
         by_window.append(np.diff(before) - np.diff(after.bounds_ps))
     low, high = sorted(min(max(it, 0.0), most) for it in found)

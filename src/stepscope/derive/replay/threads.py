@@ -46,7 +46,6 @@ class Thread(Frozen, frozen=True):
     """One thread of the windows.
 
     Attributes:
-        track: Row of tracks.
         is_program: Whether it is the thread that runs the program itself.
         alive: Where it has something to do, waits included.
         for_device: Where it is in calls that wait for work of a device.
@@ -54,7 +53,6 @@ class Thread(Frozen, frozen=True):
         handed: The part of `for_thread` in which others run what it handed to them.
         dispatching: Where it is in an op that launches: it, or others for it.
         silent_for: Whether its work may be what the program's silence waits for.
-        moments: Ascending begins and ends of its events.
     """
 
     track: int
@@ -68,7 +66,7 @@ class Thread(Frozen, frozen=True):
     moments: NDArray[np.int64]
 
 
-def threads_of(
+def find_threads(
     sampled: Sampled,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -87,7 +85,7 @@ def threads_of(
         The program's own thread, then the others.
     """
     on_host = absent(tracks["device"])
-    driving = [track for track in classes.threads.tracks() if on_host[track]]
+    driving = [track for track in classes.threads.driving_tracks() if on_host[track]]
     callers = [] if activities is None else np.unique(activities.caller).tolist()
     working = [track for track, sets in classes.by_thread.items() if sets]
     chosen = dict.fromkeys(
@@ -105,7 +103,9 @@ def threads_of(
         return int(marks[track]), track in programs, asks, calls, time
 
     program = max(driving or list(chosen), key=rank, default=-1)
-    found = [look.thread(track, is_program=track == program) for track in chosen]
+    found = [
+        look.describe_thread(track, is_program=track == program) for track in chosen
+    ]
     return tuple(
         sorted(
             (one for one in found if len(one.alive)),
@@ -131,7 +131,7 @@ class _Look:
         self._for_device = _FOR_DEVICE if on_device else ()
         self._for_thread = _FOR_THREAD if on_device else (*_FOR_THREAD, *_FOR_DEVICE)
         self._on_device = on_device
-        self._driving = frozenset(classes.threads.tracks())
+        self._driving = frozenset(classes.threads.driving_tracks())
         self._from, self._to = sampled.lead_ps, sampled.last_ps
         self._open_end = sampled.open_end
         self._begins = ints(tracks, "event_begin")
@@ -141,7 +141,7 @@ class _Look:
         self._type = handles(events, "type")
         self._classes = classes
 
-    def thread(self, track: int, *, is_program: bool) -> Thread:
+    def describe_thread(self, track: int, *, is_program: bool) -> Thread:
         rows = slice(int(self._begins[track]), int(self._ends[track]))
         start = self._start[rows]
         last = int(np.searchsorted(start, self._to, side="left"))
@@ -150,17 +150,19 @@ class _Look:
         start, dur = start[inside], dur[inside]
         ran = Spans.from_events(start, dur).clip(self._from, self._to)
         sets = self._classes.by_thread.get(track, {})
-        for_device = self._of(sets, self._for_device)
-        for_thread = self._of(sets, self._for_thread) - for_device
-        for_thread = self._without_calls(_without_work(for_thread, start, dur), track)
+        for_device = self._union_codes(sets, self._for_device)
+        for_thread = self._union_codes(sets, self._for_thread) - for_device
+        for_thread = self._without_calls(
+            _waits_without_work(for_thread, start, dur), track
+        )
         return Thread(
             track,
             is_program,
-            self._alive(ran, is_program=is_program),
+            self._alive_spans(ran, is_program=is_program),
             for_device,
             for_thread,
-            for_thread & self._of(sets, (HostCode.BLOCKED,)),
-            self._classes.when(track, Spans.of([(self._from, self._to)]))(
+            for_thread & self._union_codes(sets, (HostCode.BLOCKED,)),
+            self._classes.code_spans(track, Spans.of([(self._from, self._to)]))(
                 HostCode.DISPATCH
             ),
             self._on_device and track in self._driving,
@@ -168,7 +170,6 @@ class _Look:
         )
 
     def _without_calls(self, waits: Spans, track: int) -> Spans:
-        """Leave out waits within which the thread itself puts work on a device."""
         if self._activities is None or not len(waits):
             return waits
         mine = self._activities.caller == track
@@ -177,7 +178,7 @@ class _Look:
         plain = np.searchsorted(called, waits.end_ps, side="left") == first
         return Spans(waits.start_ps[plain], waits.end_ps[plain])
 
-    def _alive(self, ran: Spans, *, is_program: bool) -> Spans:
+    def _alive_spans(self, ran: Spans, *, is_program: bool) -> Spans:
         hull = ran.hull
         if hull is None:
             return ran
@@ -192,15 +193,16 @@ class _Look:
             ran.end_ps[np.concatenate((pauses, [True]))],
         )
 
-    def _of(self, sets: Mapping[int, Spans], codes: tuple[HostCode, ...]) -> Spans:
+    def _union_codes(
+        self, sets: Mapping[int, Spans], codes: tuple[HostCode, ...]
+    ) -> Spans:
         found = (sets[code] for code in codes if code in sets)
         return Spans.union_of(found).clip(self._from, self._to)
 
 
-def _without_work(
+def _waits_without_work(
     waits: Spans, start: NDArray[np.int64], dur: NDArray[np.int64]
 ) -> Spans:
-    """Leave out calls that are short, or within which the thread itself works."""
     long = waits.end_ps - waits.start_ps > SHORT_WAIT_PS
     waits = Spans(waits.start_ps[long], waits.end_ps[long])
     if not len(waits):

@@ -55,7 +55,6 @@ class DeviceSets(Frozen, frozen=True):
     """Every device with activity, by ordinal, and all of them taken as one.
 
     Attributes:
-        devices: One entry per device that has activity.
         any_device: The sets of all devices united; `device` is -1.
     """
 
@@ -85,10 +84,18 @@ def device_sets(
         for place, name in enumerate(BUSY_OWNERS):
             chosen = np.flatnonzero(of_rows == place)
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
-        unknown = _not_recorded(number, orders, devices) | untold
+        unknown = _unrecorded_owners(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
-        found.append(_one(number, orders, unknown))
-    return DeviceSets(tuple(found), _united(found))
+        found.append(_charge_device(number, orders, unknown))
+    if len(found) == 1:
+        return DeviceSets(tuple(found), msgspec.structs.replace(found[0], device=-1))
+    unknown = {name: why for device in found for name, why in device.unknown.items()}
+    orders = {
+        name: Spans.union_of(device.orders[name] for device in found)
+        for name in BUSY_OWNERS
+        if name not in unknown
+    }
+    return DeviceSets(tuple(found), _charge_device(-1, orders, unknown))
 
 
 #: Only tracers of streams see copies between host and device.
@@ -98,7 +105,6 @@ _TRANSFERS: Final = ("copy_out", "copy_in")
 def _untold_widths(
     order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
 ) -> dict[str, Unavailable]:
-    """Return the widths of which it is unknown whether any kernel has them."""
     computes = precision.bits > 0
     total = int(dur_ps[computes].sum())
     untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
@@ -113,10 +119,9 @@ def _untold_widths(
     }
 
 
-def _not_recorded(
+def _unrecorded_owners(
     device: int, orders: dict[str, Spans], devices: pl.DataFrame | Unavailable
 ) -> dict[str, Unavailable]:
-    """Return the kinds of work that this kind of device does not record."""
     if isinstance(devices, Unavailable):
         return {}
     kinds = devices["type"].gather(np.flatnonzero(handles(devices, "device") == device))
@@ -132,7 +137,6 @@ def _not_recorded(
 def _rows_by_device(
     device: NDArray[np.int32],
 ) -> list[tuple[int, slice | NDArray[np.intp]]]:
-    """Return each device with its rows, which are usually contiguous."""
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
     numbers = device[begins]
@@ -162,7 +166,7 @@ def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.ui
     return order
 
 
-def _one(
+def _charge_device(
     device: int, orders: dict[str, Spans], unknown: dict[str, Unavailable]
 ) -> OneDevice:
     charged = {}
@@ -179,15 +183,3 @@ def _one(
         charged=charged,
         busy=Spans.union_of(orders.values()),
     )
-
-
-def _united(devices: list[OneDevice]) -> OneDevice:
-    if len(devices) == 1:
-        return msgspec.structs.replace(devices[0], device=-1)
-    unknown = {name: why for device in devices for name, why in device.unknown.items()}
-    orders = {
-        name: Spans.union_of(device.orders[name] for device in devices)
-        for name in BUSY_OWNERS
-        if name not in unknown
-    }
-    return _one(-1, orders, unknown)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
-    from stepscope.derive.step_time.pool_tasks import PoolTasks
     from stepscope.derive.step_time.threads import StepThreads
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
@@ -51,11 +50,7 @@ if TYPE_CHECKING:
 _CALLING: Final = tuple(name for name in EVIDENCE if name != "ops")
 #: Codes that say that a thread runs ops.
 _WORKING: Final = frozenset(
-    {
-        HostCode.HOST_COMPUTE,
-        HostCode.LAUNCHING,
-        HostCode.LAUNCH_OR_COMPUTE,
-    }
+    {HostCode.HOST_COMPUTE, HostCode.LAUNCHING, HostCode.LAUNCH_OR_COMPUTE}
 )
 
 #: Codes that take turns on the way from launch to launch.
@@ -85,11 +80,9 @@ class HostClasses(Frozen, frozen=True):
             take turns by the million, are `LAUNCHING` there; `when` tells them apart.
         unknown: Why it is unknown which host calls launched work; None where it is
             known, and where there is no device to launch on.
-        no_device: Whether the recording lists no device.
         launch_unknown: Why it is unknown which host calls launched work, also where
             there is no device.
         code: uint8 by row of events, a `HostCode`: what each event does.
-        threads: Which thread drives which window, by evidence.
         computing: When any thread runs an op, on a host without devices where threads
             exchange something; else empty.
     """
@@ -112,13 +105,13 @@ class HostClasses(Frozen, frozen=True):
         """When step threads launch device work; Unavailable where that is unknown."""
         if self.launch_unknown is not None:
             return self.launch_unknown
-        return _driven(self.by_thread, self.threads, [HostCode.LAUNCHING])
+        return _driven_spans(self.by_thread, self.threads, [HostCode.LAUNCHING])
 
-    def has(self, track: int, code: HostCode) -> bool:
+    def may_have(self, track: int, code: HostCode) -> bool:
         """Return whether a thread may have a code at some time."""
         return _AS_ONE.get(code, code) in self.by_thread.get(track, {})
 
-    def when(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
+    def code_spans(self, track: int, within: Spans) -> Callable[[HostCode], Spans]:
         """Return what tells of each code where a thread has it, within a set."""
         sets = self.by_thread.get(track, {})
 
@@ -127,11 +120,11 @@ class HostClasses(Frozen, frozen=True):
             return within & sets.get(HostCode.LAUNCHING, Spans.empty())
 
         @cache
-        def told_apart() -> Mapping[int, Spans]:
+        def launching_sets() -> Mapping[int, Spans]:
             if not launching():
                 return {}
             rows, every = self.rows, range(1, max(HostCode) + 1)
-            at = rows.meeting(track, launching(), code=self.code, wanted=every)
+            at = rows.meeting_rows(track, launching(), code=self.code, wanted=every)
             return flatten_rows(
                 rows.start_ps[at], rows.dur_ps[at], self.code[at], sticky=STICKY
             )
@@ -139,7 +132,7 @@ class HostClasses(Frozen, frozen=True):
         @cache
         def when(code: HostCode) -> Spans:
             if code in _AS_ONE:
-                return launching() & told_apart().get(code, Spans.empty())
+                return launching() & launching_sets().get(code, Spans.empty())
             return within & sets.get(code, Spans.empty())
 
         return when
@@ -162,24 +155,20 @@ def host_classes(
     activity_steps: NDArray[np.int32] | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
-    """Give each instant of each step thread the class of its innermost event.
-
-    Args:
-        activity_steps: Row of steps per activity, -1 for none.
-    """
+    """Give each instant of each step thread the class of its innermost event."""
     if not event_types["known"].any():
         return WHY["nameless_host"]
     host = HostEvents(trace, tracks, events, event_kinds, stats, host_values)
-    launching = Launching.of(correlation, device_activity, launch_latency)
-    code = host.codes(event_nesting, launching)
-    groups = host.groups()
+    launching = Launching.collect_launches(correlation, device_activity, launch_latency)
+    code = host.mark_codes(event_nesting, launching)
+    groups = host.step_groups()
     if groups is not None:
         # Where steps are grouped, a wait without a group belongs to no step.
         waits = np.flatnonzero(code == HostCode.INPUT_WAIT)
         code[np.setdiff1d(waits, groups.rows)] = HostCode.OWN_INPUT
     sets = flatten_tracks(tracks, events, code, sticky=STICKY, alike=_AS_ONE)
     handed = computing = Spans.empty()
-    rows = TrackRows.of(tracks, events)
+    rows = TrackRows.from_tables(tracks, events)
     if launching.no_device:
         tasks = pool_tasks(
             *(events, event_kinds, event_nesting),
@@ -187,8 +176,13 @@ def host_classes(
             strings=trace.strings,
             code=code,
         )
+        # The wait for a thread of the pool is part of executing the op, as the launch
+        # latency is part of launching a kernel.
+        of_steps = np.isin(tasks.code, _HANDING_OVER)
+        handed_ps = tasks.handed_ps[of_steps]
+        handed = Spans.from_events(handed_ps, tasks.end_ps[of_steps] - handed_ps)
         blocked = np.flatnonzero(code == HostCode.BLOCKED)
-        handed = _of_steps(tasks) | until_first_task(events, event_kinds, blocked)
+        handed |= until_first_task(events, event_kinds, blocked)
         computing = ops_beside_exchanges(
             events, event_kinds, tasks, code=code, sets=sets, rows=rows
         )
@@ -207,18 +201,14 @@ def host_classes(
         groups=groups,
         with_ops=busy if launching.no_device else (),
     )
-    found = _collected(code, sets, threads, launching, rows)
-    return _with_pools(found, handed, computing)
-
-
-def _with_pools(found: HostClasses, handed: Spans, computing: Spans) -> HostClasses:
+    found = _collect_classes(code, sets, threads, launching, rows)
     if isinstance(found.host_compute, Unavailable):
         return found
     work = found.host_compute | handed if len(handed) else found.host_compute
     return msgspec.structs.replace(found, host_compute=work, computing=computing)
 
 
-def _collected(
+def _collect_classes(
     code: NDArray[np.uint8],
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
@@ -228,7 +218,7 @@ def _collected(
     unknown = launching.why_not
 
     def driven(codes: Collection[HostCode]) -> Spans:
-        return _driven(sets, threads, codes)
+        return _driven_spans(sets, threads, codes)
 
     def known(*codes: HostCode) -> Spans | Unavailable:
         """Return when step threads have the codes, unless some may have been missed.
@@ -237,7 +227,7 @@ def _collected(
         thread that has one of the codes may be a step thread that was missed.
         """
         lost = unknown is not None and not launching.no_device
-        elsewhere = sets.keys() - set(threads.tracks())
+        elsewhere = sets.keys() - set(threads.driving_tracks())
         if lost and any(set(codes) & sets[track].keys() for track in elsewhere):
             return unknown or WHY["nameless_host"]
         return driven(codes)
@@ -248,8 +238,8 @@ def _collected(
         if (HostCode.INPUT_WAIT in found)
     ]
     direct = [
-        sets[track][HostCode.ITERATOR] & threads.when(track, evidence=_CALLING)
-        for track in threads.tracks()
+        sets[track][HostCode.ITERATOR] & threads.driven_spans(track, evidence=_CALLING)
+        for track in threads.driving_tracks()
         if HostCode.ITERATOR in sets.get(track, {})
     ]
     return HostClasses(
@@ -269,14 +259,14 @@ def _collected(
     )
 
 
-def _driven(
+def _driven_spans(
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     codes: Collection[HostCode],
 ) -> Spans:
     return Spans.union_of(
-        sets[track][code] & threads.when(track)
-        for track in threads.tracks()
+        sets[track][code] & threads.driven_spans(track)
+        for track in threads.driving_tracks()
         for code in codes
         if code in sets.get(track, {})
     )
@@ -284,19 +274,6 @@ def _driven(
 
 #: A task that an event with one of these codes handed over is work of a step.
 _HANDING_OVER: Final = (HostCode.HOST_COMPUTE, HostCode.BLOCKED)
-
-
-def _of_steps(tasks: PoolTasks) -> Spans:
-    """Return tasks of the steps' ops, from when they were handed over.
-
-    The wait for a thread of the pool is part of executing the op, as the launch
-    latency is part of launching a kernel.
-    """
-    mine = np.isin(tasks.code, _HANDING_OVER)
-    handed = tasks.handed_ps[mine]
-    return Spans.from_events(handed, tasks.end_ps[mine] - handed)
-
-
 _NUMBER: Final = {name: number for number, name in enumerate(CATEGORIES)}
 #: The category of what has no other: waiting, Python, and unexplained events.
 OTHER: Final = _NUMBER["other"]
@@ -323,11 +300,7 @@ def event_categories(
     Definition: docs/tools/overview_page.md#where-the-time-goes.
 
     Args:
-        events: The table.
-        event_nesting: Parents of its rows.
-        device_activity: The table.
         precision: Bits of each activity; without it kernels count as 32-bit.
-        host_classes: What each host event stands for.
     """
     if isinstance(host_classes, Unavailable):
         found = np.full(len(events), OTHER, np.uint8)
@@ -343,18 +316,10 @@ def event_categories(
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
-        found[event[shown]] = _of_activity(device_activity, precision)[shown]
-    return found
-
-
-def _of_activity(
-    device_activity: pl.DataFrame, precision: Precision | Unavailable
-) -> NDArray[np.uint8]:
-    category = np.array(
-        [_NUMBER[_OF_OWNER[OWNER_OF_KIND[kind]]] for kind in ACTIVITY_KINDS.categories],
-        np.uint8,
-    )
-    found = by_row(category, codes(device_activity, "kind"))
-    if not isinstance(precision, Unavailable):
-        found[precision.bits == 16] = _NUMBER[_NARROW]
+        owners = map(OWNER_OF_KIND.__getitem__, ACTIVITY_KINDS.categories)
+        of_kind = np.array([_NUMBER[_OF_OWNER[owner]] for owner in owners], np.uint8)
+        of_activity = by_row(of_kind, codes(device_activity, "kind"))
+        if not isinstance(precision, Unavailable):
+            of_activity[precision.bits == 16] = _NUMBER[_NARROW]
+        found[event[shown]] = of_activity[shown]
     return found

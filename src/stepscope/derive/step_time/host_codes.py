@@ -54,12 +54,7 @@ SHORT_OP_PS: Final = 100 * PS_PER_US
 
 
 class EventGroups(Frozen, frozen=True, eq=True):
-    """Host events to which the producer gave a step group.
-
-    Attributes:
-        rows: int32; rows of `events`, ascending.
-        groups: int64; their groups, at least 0.
-    """
+    """Host events to which the producer gave a step group."""
 
     rows: NDArray[np.int32]
     groups: NDArray[np.int64]
@@ -69,7 +64,6 @@ class Launching(Frozen, frozen=True):
     """What is known about which host events put work on a device.
 
     Attributes:
-        no_device: The capture lists no device at all.
         rows: Rows of `events` that launch work; empty where `why_not` is set.
         reading: Those of them that copy to the host and last longer than their copy and
             a launch: they wait for it.
@@ -84,7 +78,7 @@ class Launching(Frozen, frozen=True):
     why_not: Unavailable | None
 
     @classmethod
-    def of(
+    def collect_launches(
         cls,
         correlation: Correlation | Unavailable,
         device_activity: pl.DataFrame | Unavailable,
@@ -93,11 +87,11 @@ class Launching(Frozen, frozen=True):
         """Collect the launches that some device activity came from."""
         if isinstance(device_activity, Unavailable):
             no_device = device_activity.code == "NO_DEVICE_PLANE"
-            return cls._without(device_activity, no_device=no_device)
+            return cls._without_launches(device_activity, no_device=no_device)
         if isinstance(correlation, Unavailable):
-            return cls._without(correlation)
+            return cls._without_launches(correlation)
         if not device_activity.height:
-            return cls._without(NO_DEVICE_EVENTS)
+            return cls._without_launches(NO_DEVICE_EVENTS)
         event = handles(correlation.launches, "event")
         found = {}
         for kind in ("d2h", "h2d"):
@@ -125,7 +119,9 @@ class Launching(Frozen, frozen=True):
         )
 
     @classmethod
-    def _without(cls, why: Unavailable, *, no_device: bool = False) -> Launching:
+    def _without_launches(
+        cls, why: Unavailable, *, no_device: bool = False
+    ) -> Launching:
         nothing = np.empty(0, np.int32)
         return cls(no_device, nothing, nothing, nothing, why)
 
@@ -140,7 +136,7 @@ class HostEvents(Frozen, frozen=True):
     stats: pl.DataFrame
     values: dict[str, StatRows]
 
-    def codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
+    def mark_codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
         """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
@@ -159,39 +155,45 @@ class HostEvents(Frozen, frozen=True):
             code[plain_ops[is_op[types[around]]]] = HostCode.NOTHING
             undecided = ~(is_op | is_function)[types[around]]
             plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
-        self._mark_collectives(code, enclosing)
+        # Calls that communicate and put nothing on a device wait.
+        exchanging = picked(types, self.kinds.has(EventFlag.COLLECTIVE))
+        on_thread = self._on_threads()[handles(self.events, "track")[exchanging]]
+        exchanging = exchanging[on_thread]
+        code[exchanging[~enclosing[exchanging]]] = HostCode.PEER
         # Mark instructions of compiled programs that ran on the host.
         rows = self.values[StatKey.HLO_OP].owner
         is_end = self.kinds.has(EventFlag.END_THUNK)
         rows = rows[~is_end[handles(self.events, "type")[rows]]]
-        self._fill(code, rows, HostCode.HOST_COMPUTE)
+        self._fill_codes(code, rows, HostCode.HOST_COMPUTE)
         # Mark input stages and traced calls, which only their values identify.
-        self._fill(code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT)
+        self._fill_codes(
+            code, self.values[StatKey.STAGE_NAME].owner, HostCode.OWN_INPUT
+        )
         calls, number, texts = text_codes(
             self.trace, self.values[StatKey.FUNCTION_CALL]
         )
         traced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(calls):
-            self._fill(code, calls[traced[number]], HostCode.TRACING)
+            self._fill_codes(code, calls[traced[number]], HostCode.TRACING)
             if launching.no_device:
-                self._fill(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
+                self._fill_codes(code, calls[~traced[number]], HostCode.HOST_COMPUTE)
         self._mark_new_functions(code, nesting)
         self._mark_pipelines(code)
         self._mark_system_calls(code, nesting)
         return code
 
-    def groups(self) -> EventGroups | None:
+    def step_groups(self) -> EventGroups | None:
         """Stored step groups of host events; None where the producer did not group."""
         environment = self.trace.table("environment")
         if isinstance(environment, Unavailable) or not environment["grouped"].any():
             return None
-        found = self._values(StatKey.GROUP_ID)
+        found = self._host_values(StatKey.GROUP_ID)
         kept = found.value >= 0
         rows = found.owner[kept]
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
         return EventGroups(rows[on_thread], found.value[kept][on_thread])
 
-    def _values(self, key: StatKey) -> StatRows:
+    def _host_values(self, key: StatKey) -> StatRows:
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
     def _on_threads(self) -> NDArray[np.bool_]:
@@ -229,7 +231,7 @@ class HostEvents(Frozen, frozen=True):
         types = np.flatnonzero(self.kinds.has(EventFlag.DATASET))
         names = [name or "" for name in self.kinds.op_name.gather(types).to_list()]
         recorded = set(names)
-        roots = [not _ancestors(name) & recorded for name in names]
+        roots = [not _enclosing_names(name) & recorded for name in names]
         of_type[types[np.array(roots, np.bool_)]] = HostCode.ITERATOR
         code = by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
@@ -240,7 +242,6 @@ class HostEvents(Frozen, frozen=True):
     def _mark_launches(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
     ) -> NDArray[np.bool_]:
-        """Mark launch calls, and the ops that enclose one; return what encloses one."""
         is_plain = np.zeros(256, np.uint8)
         is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = 1
         # A call that waits for its own copy is no launching.
@@ -264,35 +265,21 @@ class HostEvents(Frozen, frozen=True):
             )
         )
         if len(launching.rows):
-            self._mark_short_ops(code, nesting)
+            # Ops that launch nothing and do little themselves are dispatch.
+            ops = np.flatnonzero(code == HostCode.HOST_COMPUTE)
+            own = nesting.self_ps[ops]
+            long = own >= SHORT_OP_PS
+            if long.any():
+                # An op that only calls others has a little time between them.
+                long_rows = ops[long]
+                chosen = np.zeros(len(nesting.parent), np.uint8)
+                chosen[long_rows] = 1
+                count = np.zeros(len(nesting.parent), np.int32)
+                accepted_answer(kernels.children(nesting.parent, chosen, count))
+                calls: NDArray[np.int32] = count[long_rows]
+                long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
+            code[ops[~long]] = HostCode.DISPATCH
         return enclosing.view(np.bool_)
-
-    def _mark_short_ops(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
-        """Take ops that launch nothing and do little themselves for dispatch."""
-        rows = np.flatnonzero(code == HostCode.HOST_COMPUTE)
-        own = nesting.self_ps[rows]
-        long = own >= SHORT_OP_PS
-        if long.any():
-            # An op that only calls others has a little time of its own between them.
-            long_rows = rows[long]
-            chosen = np.zeros(len(nesting.parent), np.uint8)
-            chosen[long_rows] = 1
-            count = np.zeros(len(nesting.parent), np.int32)
-            accepted_answer(kernels.children(nesting.parent, chosen, count))
-            calls: NDArray[np.int32] = count[long_rows]
-            long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
-        code[rows[~long]] = HostCode.DISPATCH
-
-    def _mark_collectives(
-        self, code: NDArray[np.uint8], enclosing: NDArray[np.bool_]
-    ) -> None:
-        """Mark calls that communicate and put nothing on a device: they wait."""
-        is_call = self.kinds.has(EventFlag.COLLECTIVE)
-        if not is_call.any():
-            return
-        rows = picked(handles(self.events, "type"), is_call)
-        rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
-        code[rows[~enclosing[rows]]] = HostCode.PEER
 
     def _block_calls_of_graphs(
         self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
@@ -345,10 +332,9 @@ class HostEvents(Frozen, frozen=True):
             code[rows[traced]] = HostCode.TRACING
             rows, around = rows[~traced], nesting.parent[around[~traced]]
 
-    def _fill(
+    def _fill_codes(
         self, code: NDArray[np.uint8], rows: NDArray[np.int32], value: HostCode
     ) -> None:
-        """Set the code of events on threads that have none yet."""
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
@@ -364,15 +350,13 @@ class HostEvents(Frozen, frozen=True):
         if not captured.any():
             return
         types = handles(self.events, "type")
-        self._fill(
-            code,
-            picked(types, captured).astype(np.int32),
-            HostCode.PIPELINE,
+        self._fill_codes(
+            code, picked(types, captured).astype(np.int32), HostCode.PIPELINE
         )
         runs = self.kinds.has(
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
         )
-        ids = self._values(StatKey.ID)
+        ids = self._host_values(StatKey.ID)
         type_of = by_row(types, ids.owner)
         asking = by_row(runs, type_of)
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
@@ -406,6 +390,6 @@ class HostEvents(Frozen, frozen=True):
         code[made] = of_type[types[made]]
 
 
-def _ancestors(name: str) -> set[str]:
+def _enclosing_names(name: str) -> set[str]:
     parts = name.split("::")
     return {"::".join(parts[:count]) for count in range(2, len(parts))}

@@ -65,7 +65,6 @@ class HostTime(Frozen, frozen=True, eq=True):
     """What follows from the code of an event.
 
     Attributes:
-        code: The code.
         owner: Owner of the time in the account, wherever that is not another one's.
         names: Owners and topics whose time such events may name.
         of_class: Class whose events have this code wherever they lie; None for none.
@@ -120,10 +119,7 @@ HOST_TIMES: Final = (
         is_sticky=True,
     ),
     HostTime(
-        HostCode.SYSTEM_CALL,
-        "host_compute",
-        ("host_compute",),
-        HostClass.SYSTEM_CALL,
+        HostCode.SYSTEM_CALL, "host_compute", ("host_compute",), HostClass.SYSTEM_CALL
     ),
     HostTime(HostCode.LAUNCH, "launch", ("launch",), HostClass.LAUNCH),
     HostTime(HostCode.LAUNCHING, "launch"),

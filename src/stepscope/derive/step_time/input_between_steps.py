@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import ints, present
+from stepscope.derive.columns.arrays import ints, is_present
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def input_between_steps(
     *, steps: Steps, host_classes: HostClasses
 ) -> InputBetweenSteps | None:
     """Count waits inside and between markers; None where steps have no markers."""
-    marked = steps.rows.filter(present(steps.rows, "end_ps"))
+    marked = steps.rows.filter(is_present(steps.rows, "end_ps"))
     if steps.source != "marker" or not len(marked):
         return None
     start, end = ints(marked, "start_ps"), ints(marked, "end_ps")

@@ -29,8 +29,6 @@ class Neighbours(NamedTuple):
 
     Attributes:
         before: What came before it; within a step's own range, what did there.
-        after: What came after it, likewise.
-        inside: Whether it lies within a step's own range.
     """
 
     before: NDArray[np.int32]
@@ -63,7 +61,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
     inner: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
 
     @classmethod
-    def of(
+    def observe_thread(
         cls,
         rows: TrackRows,
         track: int,
@@ -77,21 +75,20 @@ class Surroundings(Frozen, frozen=True, eq=True):
         """Look at the events of a thread.
 
         Args:
-            types: Row of event_types by row of events.
             passing: By row of event_types: whether it only hands work on.
             calls: By row of event_types: whether it calls a graph or marks a step.
             marks: By row of event_types: whether it marks a step.
         """
-        mine = rows.rows(track)
+        mine = rows.track_rows(track)
         long = np.flatnonzero(rows.dur_ps[mine] >= _NEIGHBOUR_PS) + mine.start
         told = long[~passing[types[long]] & (code[long] != HostCode.LAUNCH)]
         start = rows.start_ps[told]
         end = start + rows.dur_ps[told]
-        outer = _outermost(start, end)
+        outer = _outermost_places(start, end)
         marking = marks[types[told]]
         ranges, others = np.flatnonzero(marking), np.flatnonzero(~marking)
-        ranges = ranges[_outermost(start[ranges], end[ranges])]
-        others = others[_outermost(start[others], end[others])]
+        ranges = ranges[_outermost_places(start[ranges], end[ranges])]
+        others = others[_outermost_places(start[others], end[others])]
         writing = np.flatnonzero(code[mine] == HostCode.OUTPUT) + mine.start
         begun = rows.start_ps[writing]
         # Wrappers around an op begin before it and say the same: the last one counts.
@@ -114,7 +111,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
             ),
         )
 
-    def near(self, spans: Spans) -> Neighbours:
+    def nearest_events(self, spans: Spans) -> Neighbours:
         """Return the nearest events that say where the program was.
 
         A file that is written soon after, before the program calls another graph, says
@@ -124,7 +121,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         at = spans.end_ps
         before = np.searchsorted(self.end_ps, spans.start_ps, side="right") - 1
         after = np.searchsorted(self.start_ps, at, side="left")
-        found = self._in_steps(
+        found = self._nearest_in_steps(
             spans,
             Neighbours(
                 *(self.types[before], self.types[after]), np.zeros(len(at), np.bool_)
@@ -142,8 +139,7 @@ class Surroundings(Frozen, frozen=True, eq=True):
         written = np.append(self.written, np.int32(-1))[first]
         return found._replace(after=np.where(soon, written, found.after))
 
-    def _in_steps(self, spans: Spans, found: Neighbours) -> Neighbours:
-        """Look around spans within a step's range at what this range holds."""
+    def _nearest_in_steps(self, spans: Spans, found: Neighbours) -> Neighbours:
         if not len(self.mark_start_ps):
             return found
         of = np.searchsorted(self.mark_start_ps, spans.start_ps, side="right") - 1
@@ -187,7 +183,7 @@ def told_around(
     return ", ".join(told) or None
 
 
-def _outermost(
+def _outermost_places(
     start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.intp]:
     """Return the places that no earlier row contains; rows ascend by start."""

@@ -43,9 +43,6 @@ class PoolTasks(Frozen, frozen=True):
     """Tasks with both ends known, by track and time.
 
     Attributes:
-        track: int32; row of tracks of the thread that ran the task.
-        start_ps: int64; begin of the task.
-        end_ps: int64; end of the task.
         handed_ps: int64; time at which the task was handed over; its begin where that
             is unknown.
         code: uint8; the `HostCode` of what handed the task over, 0 where unknown.
@@ -84,8 +81,6 @@ def ops_beside_exchanges(
 
     Args:
         tasks: The tasks of the ops, on whatever thread they ran.
-        code: A `HostCode` per event.
-        sets: Row of tracks → code → where the thread has it.
     """
     if not any(HostCode.PEER in found for found in sets.values()):
         return Spans.empty()
@@ -95,10 +90,10 @@ def ops_beside_exchanges(
         is_op &= ~kinds.has(flag)
     computing: list[Spans] = []
     for track, found in sets.items():
-        mine = rows.rows(track)
+        mine = rows.track_rows(track)
         ops = (code[mine] == HostCode.HOST_COMPUTE) & is_op[types[mine]]
         ran = found.get(HostCode.HOST_COMPUTE, Spans.empty())
-        computing.append(ran & rows.spans(mine, ops))
+        computing.append(ran & rows.covered_spans(mine, ops))
         of = tasks.track == track
         start = tasks.start_ps[of]
         task = Spans.from_events(start, tasks.end_ps[of] - start)
@@ -116,11 +111,7 @@ def pool_tasks(
     strings: Sequence[str],
     code: NDArray[np.uint8],
 ) -> PoolTasks:
-    """Pair begins with ends, and join them with what handed them over.
-
-    Args:
-        code: A `HostCode` per event.
-    """
+    """Pair begins with ends, and join them with what handed them over."""
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
     # Rows of begins and of the ends that follow them on the same thread.
@@ -134,7 +125,7 @@ def pool_tasks(
     is_record = kinds.has(EventFlag.POOL_RECORD)[types[produced.owner]]
     consumed = rows_with_key(stats, "event", find_handle(strings, StatKey.CONSUMER))
     is_start = kinds.has(EventFlag.POOL_START)[types[consumed.owner]]
-    record_of = _joined(
+    record_of = _rows_by_id(
         ids=produced.value[is_record],
         rows=produced.owner[is_record],
         wanted=consumed.value[is_start],
@@ -153,7 +144,7 @@ def pool_tasks(
         np.minimum(handed, time_ps[starts]),
         np.zeros(len(starts), np.uint8),
     )
-    _spread(tasks, record, tracks, time_ps, codes=code, parent=nesting.parent)
+    _spread_codes(tasks, record, tracks, time_ps, codes=code, parent=nesting.parent)
     return tasks
 
 
@@ -178,10 +169,9 @@ def until_first_task(
     return Spans.from_events(begins, time_ps[first[inside]] - begins)
 
 
-def _joined(
+def _rows_by_id(
     *, ids: NDArray[np.int64], rows: NDArray[np.int32], wanted: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the row of each wanted id, -1 for none."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     least, most = int(ids.min()), int(ids.max())
@@ -199,7 +189,7 @@ def _joined(
     return found
 
 
-def _spread(
+def _spread_codes(
     tasks: PoolTasks,
     record: NDArray[np.int64],
     tracks: NDArray[np.int32],

@@ -39,27 +39,25 @@ class StepThreads(Frozen, frozen=True):
 
     Attributes:
         by_evidence: bool, (evidence, track, window).
-        start_ps: int64; starts of the windows.
-        end_ps: int64; ends of the windows.
     """
 
     by_evidence: NDArray[np.bool_]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
 
-    def tracks(self) -> list[int]:
+    def driving_tracks(self) -> list[int]:
         """Return rows of `tracks` that drive at least one window."""
         found: list[int] = np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
         return found
 
-    def when(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
+    def driven_spans(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
         """Return the windows that one thread drives, by the kinds of evidence given."""
         kinds = [EVIDENCE.index(name) for name in evidence]
         chosen = self.by_evidence[kinds, track].any(axis=0)
         starts, ends = self.start_ps[chosen], self.end_ps[chosen]
         return Spans.from_events(starts, ends - starts)
 
-    def frame(self) -> pl.DataFrame:
+    def evidence_frame(self) -> pl.DataFrame:
         """Return one row per (track, evidence) with the number of windows."""
         counts = self.by_evidence.sum(axis=2)
         evidence, track = np.nonzero(counts)
@@ -89,7 +87,6 @@ def step_threads(
         windows: Rows of the windows; `step_row` is null where there are no steps.
         steps: The steps, or why there are none: the one window is then driven by
             every thread that launched something in it.
-        activity_steps: Step of each activity, -1 for none.
         groups: Groups of host events; None where nothing is grouped.
         with_ops: Tracks that count in every window because they run ops and no device
             is listed.
@@ -110,13 +107,13 @@ def step_threads(
         known = step_row >= 0
         window_of[step_row[known]] = np.flatnonzero(known)
         marked = found[EVIDENCE.index("marker")]
-        _mark(marked, handles(steps.rows, "track"), window_of)
+        _mark_driven(marked, handles(steps.rows, "track"), window_of)
         if len(tracks_of) and not isinstance(correlation, Unavailable):
             launch = correlation.launch_of_activity
             if not isinstance(activity_steps, Unavailable):
                 hit = (launch >= 0) & (activity_steps >= 0)
                 at = window_of[activity_steps[hit]]
-                _mark(launched, tracks_of[launch[hit]], at)
+                _mark_driven(launched, tracks_of[launch[hit]], at)
         if groups is not None:
             # The row of steps per stored group, -1 for none; the last entry is none.
             largest = int(groups.groups.max(initial=-1))
@@ -126,11 +123,11 @@ def step_threads(
             step_of[group[has_group]] = np.flatnonzero(has_group)
             step = step_of[groups.groups]
             at = np.where(step >= 0, window_of[step], -1)
-            _mark(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
+            _mark_driven(found[EVIDENCE.index("group")], event_tracks[groups.rows], at)
     return StepThreads(found, ints(windows, "start_ps"), ints(windows, "end_ps"))
 
 
-def _mark(
+def _mark_driven(
     found: NDArray[np.bool_], track: NDArray[np.int32], window: NDArray[np.int32]
 ) -> None:
     known = (track >= 0) & (window >= 0)

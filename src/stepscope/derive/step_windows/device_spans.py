@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import combined, hulls_by
+from stepscope.derive.columns.dense_codes import combined, hulls_by_code
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.unavailable import Unavailable
 
@@ -52,7 +52,7 @@ def device_spans(
     """
     measured = pl.DataFrame(schema=_HULLS)
     if activity_steps is not None and device_activity is not None:
-        measured = _hulls(activity_steps, device_activity)
+        measured = _step_hulls(activity_steps, device_activity)
     if measured.is_empty() and steps.stored.is_empty():
         return pl.DataFrame(schema=DEVICE_SPANS)
     if steps.stored.is_empty():
@@ -82,7 +82,7 @@ def device_spans(
     )
 
 
-def _hulls(
+def _step_hulls(
     activity_steps: NDArray[np.int32], device_activity: pl.DataFrame
 ) -> pl.DataFrame:
     if not len(activity_steps):
@@ -91,7 +91,7 @@ def _hulls(
     width = int(device.max()) + 1
     # Below 0 without a step, whatever the device.
     code = activity_steps if width == 1 else activity_steps * np.int32(width) + device
-    hulls = hulls_by(
+    hulls = hulls_by_code(
         code,
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
@@ -109,7 +109,6 @@ def _hulls(
 
 
 def _step_of_stored(steps: Steps) -> NDArray[np.int32]:
-    """Find the row of steps per stored span: by group, else number, else time."""
     rows, stored = steps.rows, steps.stored
     for ours, theirs in (("group", "group"), ("step", "number")):
         if rows[ours].null_count() or stored[theirs].null_count() or not len(stored):
@@ -138,7 +137,7 @@ def first_compute(
     # -1: an activity that belongs to no step.
     wanted &= step >= 0
     groups = combined((step, device))
-    found = hulls_by(
+    found = hulls_by_code(
         np.where(wanted, groups.code, np.int32(-1)),
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),

@@ -22,7 +22,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
 from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
-from stepscope.derive.steps.periods import LEAST_STEPS, likeness, modal_row
+from stepscope.derive.steps.periods import LEAST_STEPS, modal_row, rows_likeness
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.nullable import is_true
@@ -115,9 +115,6 @@ def window_flags(
     """Return the flags of each window, in the order of `FLAGS`.
 
     Args:
-        device_activity: All activity; None if there is none.
-        activity_steps: Step of each activity; None if unknown.
-        correlation: Which call put which work on a device; None if unknown.
         unseen: The windows show when work was asked for, not when it ran.
     """
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")
@@ -129,7 +126,7 @@ def window_flags(
         cut[-1] |= _last_is_unexecuted(ints(steps.rows, "start_ps"), correlation)
     unrecorded = np.zeros(n, np.bool_)
     if correlation is not None:
-        unrecorded = _unrecorded(steps, correlation)[step]
+        unrecorded = _unrecorded_steps(steps, correlation)[step]
     if facts.complete_until_ps is not None:
         unrecorded |= end > facts.complete_until_ps
     other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
@@ -140,7 +137,10 @@ def window_flags(
     chosen = _events_of_types(facts.events, of_compiling)
     traced = _traced_calls(facts)
     compiles = (
-        _spans_of(facts.events, np.concatenate([chosen, traced])).within(start, end) > 0
+        _spans_of_rows(facts.events, np.concatenate([chosen, traced])).within(
+            start, end
+        )
+        > 0
     )
     early |= cold_start(start, end, facts.events) & ~(compiles | unrecorded | other)
     marked = {
@@ -148,12 +148,14 @@ def window_flags(
         "open_end": is_open,
         "cut": cut,
         "compile": compiles,
-        "autotune": _autotuning(facts, device_activity).within(start, end) > 0,
+        "autotune": _autotuning_spans(facts, device_activity).within(start, end) > 0,
         "dispatch_only": np.full(n, unseen),
         "unrecorded": unrecorded,
         "other_kind": other,
         "warm_up": early,
-        "outlier": _outliers(end - start, ~(is_open | unrecorded | other | early)),
+        "outlier": _length_outliers(
+            end - start, ~(is_open | unrecorded | other | early)
+        ),
     }
     pattern = np.zeros(n, np.uint16)
     for bit, name in enumerate(FLAGS):
@@ -176,7 +178,6 @@ def _other_kinds(
     device_activity: pl.DataFrame | None,
     activity_steps: NDArray[np.int32] | None,
 ) -> NDArray[np.bool_]:
-    """Return the steps of another kind: by their kernels, without any by their ops."""
     n = len(steps.rows)
     work = None
     if device_activity is not None and activity_steps is not None:
@@ -186,7 +187,7 @@ def _other_kinds(
     return other_kinds(work, n, np.arange(n) < n - 1)
 
 
-def _outliers(
+def _length_outliers(
     length: NDArray[np.int64], sample: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     if not sample.any():
@@ -211,13 +212,15 @@ def _traced_calls(facts: WindowFacts) -> NDArray[np.int64]:
     return found
 
 
-def _autotuning(facts: WindowFacts, device_activity: pl.DataFrame | None) -> Spans:
+def _autotuning_spans(
+    facts: WindowFacts, device_activity: pl.DataFrame | None
+) -> Spans:
     tunes = facts.event_types["name"].str.contains(_AUTOTUNE).to_numpy()
-    on_host = _spans_of(facts.events, _events_of_types(facts.events, tunes))
+    on_host = _spans_of_rows(facts.events, _events_of_types(facts.events, tunes))
     if device_activity is None or not tunes.any():
         return on_host
     kernel = np.flatnonzero(tunes[handles(device_activity, "type")])
-    return on_host | _spans_of(device_activity, kernel)
+    return on_host | _spans_of_rows(device_activity, kernel)
 
 
 def _events_of_types(
@@ -226,13 +229,13 @@ def _events_of_types(
     return picked(handles(events, "type"), types)
 
 
-def _spans_of(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
+def _spans_of_rows(frame: pl.DataFrame, rows: NDArray[np.int64]) -> Spans:
     if not len(rows):
         return Spans.empty()
     return Spans.from_events(ints(frame, "start_ps")[rows], ints(frame, "dur_ps")[rows])
 
 
-def _unrecorded(steps: Steps, correlation: Correlation) -> NDArray[np.bool_]:
+def _unrecorded_steps(steps: Steps, correlation: Correlation) -> NDArray[np.bool_]:
     """Return the steps at either end whose calls have fewer records than the others'.
 
     A device whose records begin later, or end earlier, than those of the host leaves
@@ -299,7 +302,7 @@ def other_kinds(
     )
     weighed: NDArray[np.int64] = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
-    different = likeness(table, table[modal_row(table)]) < _SHARED
+    different = rows_likeness(table, table[modal_row(table)]) < _SHARED
     others = int(different.sum())
     if others <= max(1.0, _RARE * len(table)) and len(table) - others >= LEAST_STEPS:
         found[np.flatnonzero(judged)[different]] = True
@@ -365,7 +368,7 @@ def warm_up(
     found = np.zeros(n, np.bool_)
     if steps.on_device or n - 1 <= _REMAIN:
         return found
-    wait = _waits(steps, events, event_kinds).within(start[:-1], start[1:])
+    wait = _input_waits(steps, events, event_kinds).within(start[:-1], start[1:])
     typical = float(np.median(wait[(n - 1) // 2 :]))
     if typical < _TYPICAL * float(np.median(np.diff(start))):
         return found
@@ -410,7 +413,7 @@ def cold_start(
     return found
 
 
-def _waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
+def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> Spans:
     waits = event_kinds.host_class == HostClass.INPUT_WAIT
     if not waits.any():
         return Spans.empty()

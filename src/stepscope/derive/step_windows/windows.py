@@ -22,7 +22,7 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import extremes_by, hulls_by, totals_by
+from stepscope.derive.columns.dense_codes import extremes_by, hulls_by_code, totals_by
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
@@ -103,9 +103,9 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         return None
     for runs in (n, n - 1):
         symbols = np.flatnonzero(instructions.counts == runs)
-        if not len(symbols) or not _repeat(instructions, runs):
+        if not len(symbols) or not _repeats_evenly(instructions, runs):
             continue
-        places = min(instructions.occurrences(symbols), key=lambda at: int(at[0]))
+        places = min(instructions.symbol_entries(symbols), key=lambda at: int(at[0]))
         first = instructions.at_ps[places]
         if (first < host[:runs]).any():
             return None
@@ -118,8 +118,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         count = np.diff(np.append(places, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
-            "executor",
-            *(np.pad(each, missing) for each in (first, last, count)),
+            "executor", *(np.pad(each, missing) for each in (first, last, count))
         )
     return None
 
@@ -134,7 +133,7 @@ def only_dispatched(steps: Steps, instructions: SymbolSequence | None) -> bool:
     return float(weight[behind].sum()) > _BEHIND * float(weight.sum())
 
 
-def _repeat(instructions: SymbolSequence, runs: int) -> bool:
+def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
     """Return whether nearly all work ran so often, or a multiple of it.
 
     What the end of the recording cut off may be missing once.
@@ -151,13 +150,7 @@ def step_kernels(
     device_activity: pl.DataFrame | None,
     correlation: Correlation | None,
 ) -> StepKernels:
-    """Read the kernels of each step on the stream with most kernel time.
-
-    Args:
-        activity_steps: Step of each activity; None if unknown.
-        device_activity: All activity; None if there is none.
-        correlation: Launch call of each activity; None if unknown.
-    """
+    """Read the kernels of each step on the stream with most kernel time."""
     none = np.zeros(steps, np.int64)
     if activity_steps is None or device_activity is None:
         return StepKernels("device", none, none, none)
@@ -175,7 +168,7 @@ def step_kernels(
         # One more for each, so that kernels without length beat no kernel.
         chosen &= place == int(np.argmax(found.total + found.count))
     step = np.where(chosen, activity_steps, np.int32(-1))
-    hulls = hulls_by(
+    hulls = hulls_by_code(
         step,
         ints(device_activity, "start_ps"),
         ints(device_activity, "dur_ps"),
@@ -183,11 +176,11 @@ def step_kernels(
     )
     launches = hulls.count
     if correlation is not None:
-        launches = _launches(step, correlation, steps)
+        launches = _launches_by_step(step, correlation, steps)
     return StepKernels("device", hulls.first_ps, hulls.last_ps, launches)
 
 
-def anchor_of(steps: Steps, run: StepKernels) -> str:
+def window_anchor(steps: Steps, run: StepKernels) -> str:
     """Return `device` where the boundaries are device times, else who is behind.
 
     That is the side that still works on a step when the host began the next one; if
@@ -220,10 +213,9 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
     return found
 
 
-def _launches(
+def _launches_by_step(
     step: NDArray[np.int32], correlation: Correlation, steps: int
 ) -> NDArray[np.int64]:
-    """Count the distinct launch calls of each step's kernels; -1 is no step."""
     chosen = step >= 0
     launch = np.where(chosen, correlation.launch_of_activity, np.int32(-1))
     room = _USUAL_SPILLS
@@ -299,7 +291,7 @@ class Windows(Frozen, frozen=True, dict=True):
     @cached_property
     def measured(self) -> pl.DataFrame:
         """The rows that statistics use."""
-        return _where(self.rows, self.typical)
+        return _rows_with_window(self.rows, self.typical)
 
     @cached_property
     def judged(self) -> Spans:
@@ -307,9 +299,9 @@ class Windows(Frozen, frozen=True, dict=True):
         starts, ends = (ints(self.measured, it) for it in ("start_ps", "end_ps"))
         return Spans.from_events(starts, ends - starts)
 
-    def measured_of(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def rows_of_measured(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows whose `window`, a row of `rows`, is one of the typical."""
-        return _where(frame, self.typical[ints(frame, "window")])
+        return _rows_with_window(frame, self.typical[ints(frame, "window")])
 
 
 NOTHING_RECORDED: Final = WHY["nothing_recorded"]
@@ -332,10 +324,10 @@ def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
 
 def typical(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the windows that statistics use: see `are_typical`."""
-    return _where(rows, are_typical(rows))
+    return _rows_with_window(rows, are_typical(rows))
 
 
-def _where(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
+def _rows_with_window(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
     return rows if wanted.all() else rows.filter(wanted)
 
 
@@ -368,7 +360,7 @@ def windows(
     run = step_kernels(len(steps.rows), of_steps, activity, correlated)
     if instructions is not None:
         run = step_instructions(steps, instructions) or run
-    rows, anchor = _placed(steps, spans, run)
+    rows, anchor = _place_windows(steps, spans, run)
     if (
         activity is None
         and anchor == "host"
@@ -398,11 +390,11 @@ def windows(
     return Windows(typed, anchor, has_steps=True, device_spans=spans)
 
 
-def _placed(
+def _place_windows(
     steps: Steps, spans: pl.DataFrame, run: StepKernels
 ) -> tuple[pl.DataFrame, str]:
     last, busy = _last_activity(spans, len(steps.rows))
-    anchor = anchor_of(steps, run)
+    anchor = window_anchor(steps, run)
     if anchor == "executor":
         last, busy = run.last_ps, run.any
     host = ints(steps.rows, "start_ps")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import hulls_by
+from stepscope.derive.columns.dense_codes import hulls_by_code
 from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
@@ -45,20 +45,20 @@ def activity_steps(
     starts = ints(steps.rows, "start_ps")
     if steps.on_device:
         last_end = steps.rows["end_ps"][-1]
-        found = _within(starts, last_end, ints(device_activity, "start_ps"))
+        found = _step_within(starts, last_end, ints(device_activity, "start_ps"))
         if not isinstance(correlation, Unavailable):
-            _by_call(starts, last_end, correlation, found)
+            _unite_call_activities(starts, last_end, correlation, found)
     elif isinstance(correlation, Unavailable):
         found = np.full(len(device_activity), -1, np.int32)
-        _by_group(steps, device_activity, found)
+        _assign_by_group(steps, device_activity, found)
         if (found < 0).all():
             return correlation
     else:
         # A call belongs to one step whatever it put on the device, so steps are
         # looked up per call.
-        step_of_call = _step_at(starts, ints(correlation.launches, "start_ps"))
+        step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
         found = by_row(step_of_call, correlation.launch_of_activity, none=-1)
-    _by_group(steps, device_activity, found)
+    _assign_by_group(steps, device_activity, found)
     # Fill gaps from the nearest earlier row of the same stream; rows are by stream.
     track = handles(device_activity, "track")
     if not len(found) or (found >= 0).all():
@@ -70,17 +70,16 @@ def activity_steps(
     return np.where(same, filled, np.int32(-1)).astype(np.int32)
 
 
-def _within(
+def _step_within(
     starts: NDArray[np.int64], last_end: int | None, times: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the step that each time lies in, -1 before and after all."""
-    found = _step_at(starts, times)
+    found = _last_step_begun(starts, times)
     if last_end is not None:
         found[times >= last_end] = -1
     return found
 
 
-def _by_call(
+def _unite_call_activities(
     starts: NDArray[np.int64],
     last_end: int | None,
     correlation: Correlation,
@@ -96,13 +95,16 @@ def _by_call(
     if not several.any():
         return
     start_ps, dur_ps = (ints(correlation.activity, it) for it in ("start_ps", "dur_ps"))
-    hulls = hulls_by(launch, start_ps, dur_ps, count=len(several))
+    hulls = hulls_by_code(launch, start_ps, dur_ps, count=len(several))
     middle = hulls.first_ps + (hulls.last_ps - hulls.first_ps) // 2
     # Tell work of one step from that of a call of several, such as a graph of steps.
     # Work that meets two steps belongs to one of them. What begins a little before a
     # step and ends a little after it meets three, as a graph of two steps does, and
     # lasts about as long as the step between.
-    begin, end = _step_at(starts, hulls.first_ps), _step_at(starts, hulls.last_ps)
+    begin, end = (
+        _last_step_begun(starts, hulls.first_ps),
+        _last_step_begun(starts, hulls.last_ps),
+    )
     one_step = end - begin <= 1
     three = np.flatnonzero(end - begin == 2)
     between = begin[three] + 1
@@ -110,10 +112,12 @@ def _by_call(
     one_step[three] = lasts < _ONE_STEP * (starts[between + 1] - starts[between])
     several &= one_step
     rows = np.flatnonzero((launch >= 0) & several[launch])
-    found[rows] = _within(starts, last_end, middle)[launch[rows]]
+    found[rows] = _step_within(starts, last_end, middle)[launch[rows]]
 
 
-def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int32]:
+def _last_step_begun(
+    starts: NDArray[np.int64], times: NDArray[np.int64]
+) -> NDArray[np.int32]:
     """Return the last step that began by each time, -1 before the first.
 
     Times come in few ascending stretches (one per track). The few starts are searched
@@ -132,10 +136,9 @@ def _step_at(starts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.
     return found
 
 
-def _by_group(
+def _assign_by_group(
     steps: Steps, device_activity: pl.DataFrame, found: NDArray[np.int32]
 ) -> None:
-    """Assign activities to the step whose marker (or stored span) has their group."""
     groups = steps.rows["group"]
     column = device_activity["group"]
     if groups.null_count() == len(groups) or column.null_count() == len(column):

@@ -49,7 +49,6 @@ class Candidate(Frozen, frozen=True, eq=True):
     Attributes:
         source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
         what: What repeats, in words: a marker's name, a launch, a kernel.
-        n: Number of steps that the candidate gives.
         period_ps: Median time from one step's begin to the next one's; None where the
             candidate gives fewer than two steps.
         coverage: Share (0 to 1) of the activity that lies in steps alike; None where

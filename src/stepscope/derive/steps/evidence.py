@@ -58,11 +58,9 @@ class _Calls(Frozen, frozen=True, eq=True):
     end_ps: NDArray[np.int64]
     type: NDArray[np.int32]
 
-    def around(self, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
+    def calls_around(self, at_ps: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the call around each time, -1 for none."""
-        call = np.searchsorted(self.start_ps, at_ps, side="right") - 1
-        inside = (call >= 0) & (at_ps < np.append(self.end_ps, 0)[call])
-        return np.where(inside, call, -1)
+        return Spans(self.start_ps, self.end_ps).holding(at_ps)
 
 
 _NONE: Final = _Calls(
@@ -136,13 +134,13 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _compiled_calls(self) -> NDArray[np.int64]:
-        calls = self._outermost(self.event_kinds.has(EventFlag.PJIT)).values()
+        calls = self._outermost_calls(self.event_kinds.has(EventFlag.PJIT)).values()
         kinds = [np.empty(0, np.int32), *(of.type for of in calls)]
         return np.bincount(np.concatenate(kinds)).astype(np.int64)
 
     @cached_property
     def _program_calls(self) -> NDArray[np.int64]:
-        found = self._outermost(self.event_kinds.has(PROGRAM_CALLS)).values()
+        found = self._outermost_calls(self.event_kinds.has(PROGRAM_CALLS)).values()
         return np.concatenate(
             [np.empty(0, np.int64), *(calls.start_ps for calls in found)]
         )
@@ -155,7 +153,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             shared = 0
             for thread in np.unique(track).tolist():
                 at = start_ps[track == thread]
-                call = calls.get(thread, _NONE).around(at)
+                call = calls.get(thread, _NONE).calls_around(at)
                 shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
             if len(start_ps) >= _PER_CALL * shared:
                 return True
@@ -179,7 +177,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
     def _on_program_thread(self) -> NDArray[np.bool_]:
         return program_threads(self.tracks)[handles(self.events, "track")]
 
-    def _rows_of(self, types: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _program_rows(self, types: NDArray[np.bool_]) -> NDArray[np.int64]:
         if not types.any():
             return np.empty(0, np.int64)
         of_type = handles(self.events, "type")
@@ -196,11 +194,11 @@ class StepEvidence(Frozen, frozen=True, dict=True):
             kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION),
         )
         start = ints(self.events, "start_ps")
-        rows = [self._rows_of(types) for types in named]
-        rows[1] = rows[1][~self._of_scalars(rows[1])]
+        rows = [self._program_rows(types) for types in named]
+        rows[1] = rows[1][~self._copies_scalars(rows[1])]
         found = [start[row] for row in rows]
         found.append(self._backward_passes)
-        modules = self._outermost(kinds.has(EventFlag.MODULE_CALL)).values()
+        modules = self._outermost_calls(kinds.has(EventFlag.MODULE_CALL)).values()
         begins = [calls.start_ps for calls in modules]
         found.append(np.concatenate([np.empty(0, np.int64), *begins]))
         if self.correlation is not None:
@@ -233,12 +231,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         In the layers of one pass nodes follow nodes, and the program runs no op itself.
         """
         is_node = self.event_types["name"].str.contains(_NODE)
-        node = self._rows_of(is_node.fill_null(value=False).to_numpy())
+        node = self._program_rows(is_node.fill_null(value=False).to_numpy())
         if not len(node):
             return np.empty(0, np.int64)
         start, dur = (ints(self.events, name) for name in ("start_ps", "dur_ps"))
         running = Spans.from_events(start[node], dur[node])
-        op = self._rows_of(self.event_kinds.is_op())
+        op = self._program_rows(self.event_kinds.is_op())
         op = op[running.within(start[op], start[op] + 1) == 0]
         thread = handles(self.events, "track")[op]
         # Threads beside the program's own may run ops at any time.
@@ -271,7 +269,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         found: NDArray[np.bool_] = chosen.to_numpy()
         return found
 
-    def _of_scalars(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _copies_scalars(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which events lie in an op that copies a scalar to the device.
 
         Such an op waits for its copy, in any layer of a model.
@@ -287,22 +285,24 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         start = ints(self.events, "start_ps")[rows]
         track = handles(self.events, "track")[rows]
         for of_thread, ops in self._calls[1].items():
-            copying = ops.around(called[thread == of_thread])
+            copying = ops.calls_around(called[thread == of_thread])
             mine = np.flatnonzero(track == of_thread)
-            inside[mine] = np.isin(ops.around(start[mine]), copying[copying >= 0])
+            inside[mine] = np.isin(ops.calls_around(start[mine]), copying[copying >= 0])
         return inside
 
     @cached_property
     def _calls(self) -> tuple[dict[int, _Calls], ...]:
         kinds = self.event_kinds
         return (
-            self._outermost(kinds.has(EventFlag.MODULE_CALL)),
-            self._outermost(kinds.is_op() & ~kinds.has(EventFlag.DATASET)),
-            self._outermost(kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION)),
+            self._outermost_calls(kinds.has(EventFlag.MODULE_CALL)),
+            self._outermost_calls(kinds.is_op() & ~kinds.has(EventFlag.DATASET)),
+            self._outermost_calls(
+                kinds.has(EventFlag.SERVING | EventFlag.ENGINE_ITERATION)
+            ),
         )
 
-    def _outermost(self, types: NDArray[np.bool_]) -> dict[int, _Calls]:
-        row = self._rows_of(types)
+    def _outermost_calls(self, types: NDArray[np.bool_]) -> dict[int, _Calls]:
+        row = self._program_rows(types)
         start, dur = (ints(self.events, name)[row] for name in ("start_ps", "dur_ps"))
         thread, end = handles(self.events, "track")[row], start + dur
         kind = handles(self.events, "type")[row]
@@ -315,12 +315,12 @@ class StepEvidence(Frozen, frozen=True, dict=True):
 
     @cached_property
     def _runs(self) -> frozenset[int]:
-        return self._counted(self.event_kinds.has(PROGRAM_CALLS))
+        return self._call_counts(self.event_kinds.has(PROGRAM_CALLS))
 
     @cached_property
     def _waits(self) -> frozenset[int]:
         """How often the program waited for something, or read it back, by one name."""
-        return self._counted(self._waiting)
+        return self._call_counts(self._waiting)
 
     @cached_property
     def _waiting(self) -> NDArray[np.bool_]:
@@ -331,8 +331,8 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         found: NDArray[np.bool_] = waits
         return found
 
-    def _counted(self, types: NDArray[np.bool_]) -> frozenset[int]:
-        of_type = handles(self.events, "type")[self._rows_of(types)]
+    def _call_counts(self, types: NDArray[np.bool_]) -> frozenset[int]:
+        of_type = handles(self.events, "type")[self._program_rows(types)]
         return frozenset(np.unique(np.bincount(of_type)).tolist())
 
     @cached_property
@@ -345,7 +345,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         numbered = names["base"].is_not_null().to_numpy() & (
             self.event_kinds.has(EventFlag.MODULE_CALL) | names["part"].to_numpy()
         )
-        row = self._rows_of(numbered)
+        row = self._program_rows(numbered)
         if not len(row):
             return []
         called = pl.DataFrame(

@@ -24,12 +24,12 @@ from stepscope.derive.steps.evidence import StepEvidence
 from stepscope.derive.steps.inferred_candidates import (
     Measured,
     begin_of_cycle,
+    candidate_objection,
     found_steps,
-    objection_to,
-    shortened,
-    similarity,
-    sureness,
-    together,
+    multiset_similarity,
+    ranking_key,
+    shorten_name,
+    unite_threads,
 )
 from stepscope.derive.steps.launches import (
     Launch,
@@ -41,9 +41,9 @@ from stepscope.derive.steps.periods import (
     ALIKE,
     LEAST_STEPS,
     Period,
-    measure,
-    preferred,
-    propose,
+    measure_boundaries,
+    preferred_period,
+    propose_periods,
 )
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -93,15 +93,17 @@ def find_inferred(
         launch_of = None if matched is None else matched.launch_of_activity
         by_launch = None if matched is None else activity_by_launch(matched)
         kernels = device_sequence(tracks, activity, launch_of)
-    found = _launches(evidence, by_launch=by_launch, instructions=instructions)
-    best = _best(evidence, found)
-    for sequence, track in _sequences(evidence, kernels, instructions):
+    found = _launch_candidates(evidence, by_launch=by_launch, instructions=instructions)
+    best = _best_candidate(evidence, found)
+    for sequence, track in _searched_sequences(evidence, kernels, instructions):
         if best is not None and best.confidence >= INFERRED_CONFIDENCE:
             break
-        periods = _periods(evidence, sequence, track=track)
+        periods = _period_candidates(evidence, sequence, track=track)
         found += periods
-        better = _best(evidence, periods)
-        if best is None or (better is not None and sureness(better) > sureness(best)):
+        better = _best_candidate(evidence, periods)
+        if best is None or (
+            better is not None and ranking_key(better) > ranking_key(best)
+        ):
             best = better
     others = [it for it in found if best is None or it.what != best.what]
     others.sort(key=lambda it: -it.confidence)
@@ -111,7 +113,7 @@ def find_inferred(
     ]
 
 
-def _launches(
+def _launch_candidates(
     evidence: StepEvidence,
     *,
     by_launch: SymbolSequence | None,
@@ -130,7 +132,7 @@ def _launches(
             if len(sequence)
         ]
         if measured:
-            found.append(max(measured, key=sureness))
+            found.append(max(measured, key=ranking_key))
     for sequence, launches in module_launches(evidence.tracks, evidence.events):
         found += [_measured_launch(evidence, it, sequence) for it in launches]
     return found
@@ -139,9 +141,9 @@ def _launches(
 def _measured_launch(
     evidence: StepEvidence, launch: Launch, sequence: SymbolSequence
 ) -> Measured:
-    name = shortened(evidence.event_types["name"][launch.type])
+    name = shorten_name(evidence.event_types["name"][launch.type])
     track = evidence.tracks["name"][launch.track]
-    period = measure(sequence, launch.start_ps)
+    period = measure_boundaries(sequence, launch.start_ps)
     begins = launch.start_ps
     op_by_op = evidence.runs_op_by_op(period.n, executed=period.repeats)
     return Measured(
@@ -158,7 +160,7 @@ def _measured_launch(
     )
 
 
-def _sequences(
+def _searched_sequences(
     evidence: StepEvidence,
     kernels: SymbolSequence | None,
     instructions: SymbolSequence | None,
@@ -173,35 +175,35 @@ def _sequences(
         yield evidence.ops[-1], -1
 
 
-def _periods(
+def _period_candidates(
     evidence: StepEvidence, sequence: SymbolSequence, *, track: int
 ) -> list[Measured]:
     names = evidence.event_types["name"]
     found = []
-    for period in propose(sequence):
+    for period in propose_periods(sequence):
         label = int(sequence.label[period.symbol])
         found.append(
             Measured(
                 source="period",
-                what=f"{shortened(names[label])} among the {sequence.what}",
+                what=f"{shorten_name(names[label])} among the {sequence.what}",
                 label=label,
                 sequence=sequence,
                 period=period,
                 track=np.full(period.n, track, np.int32),
                 slack_ps=sequence.gap_ps[period.first],
                 on_device=sequence.on_device,
-                layers=_layers(evidence, sequence, period, track=track),
+                layers=_layer_evidence(evidence, sequence, period, track=track),
                 edge=not _lacks_an_edge(evidence, sequence, period),
             )
         )
     return found
 
 
-def _layers(
+def _layer_evidence(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> str:
     """Say what shows that repetitions lie inside a step; empty where nothing does."""
-    if _inside_a_run(evidence, sequence, period):
+    if _repeats_inside_run(evidence, sequence, period):
         return "it repeats inside single runs of a program"
     begins = _host_begins(evidence, sequence, period, track=track)
     if begins is None:
@@ -216,7 +218,6 @@ def _layers(
 def _host_begins(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-    """Return thread and host time of each begin; None where these are unknown."""
     if not sequence.on_device:
         return np.full(period.n, track, np.int32), period.start_ps
     if sequence.launch is None or evidence.correlation is None:
@@ -251,7 +252,7 @@ def _lacks_an_edge(
     return evidence.lacks_an_edge(at, on_device=False, programs=programs)
 
 
-def _inside_a_run(
+def _repeats_inside_run(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period
 ) -> bool:
     """Return whether repetitions come from one run of a program, as equal layers do."""
@@ -278,14 +279,14 @@ def _one_launch_each(sequence: SymbolSequence, period: Period) -> bool:
     return float(alone.mean()) >= ALIKE
 
 
-def _best(evidence: StepEvidence, found: list[Measured]) -> Measured | None:
-    good = [it for it in found if not objection_to(it)]
+def _best_candidate(evidence: StepEvidence, found: list[Measured]) -> Measured | None:
+    good = [it for it in found if not candidate_objection(it)]
     if not good:
         return None
-    period = preferred([it.period for it in good])
+    period = preferred_period([it.period for it in good])
     best = next(it for it in good if it.period is period)
     alike = [best, *(_same_on_other_threads(evidence, best, good))]
-    return together([_at_begin_of_cycle(evidence, it) for it in alike])
+    return unite_threads([_move_to_cycle_begin(evidence, it) for it in alike])
 
 
 def _same_on_other_threads(
@@ -301,14 +302,14 @@ def _same_on_other_threads(
             symbol = np.flatnonzero(sequence.label == best.label)
             if track == -1 or sequence is own or not len(symbol):
                 continue
-            first = sequence.occurrences(symbol)[0]
+            first = sequence.symbol_entries(symbol)[0]
             good.append(
                 Measured(
                     source=best.source,
                     what=best.what,
                     label=best.label,
                     sequence=sequence,
-                    period=measure(sequence, sequence.at_ps[first]),
+                    period=measure_boundaries(sequence, sequence.at_ps[first]),
                     track=np.full(len(first), track, np.int32),
                     slack_ps=sequence.gap_ps[first],
                     on_device=False,
@@ -320,13 +321,13 @@ def _same_on_other_threads(
         if it.label == best.label
         and it.track[0] != best.track[0]
         and it.sequence is evidence.ops.get(int(it.track[0]))
-        and not objection_to(it)
-        and similarity(it.period.signature, best.period.signature) >= _ALIKE_THREADS
+        and not candidate_objection(it)
+        and multiset_similarity(it.period.signature, best.period.signature)
+        >= _ALIKE_THREADS
     ]
 
 
-def _at_begin_of_cycle(evidence: StepEvidence, measured: Measured) -> Measured:
-    """Move the boundaries to where the driving thread begins each cycle."""
+def _move_to_cycle_begin(evidence: StepEvidence, measured: Measured) -> Measured:
     track = int(measured.track[0])
     if track < 0 or evidence.tracks["device"][track] is not None:
         return measured
@@ -339,7 +340,7 @@ def _at_begin_of_cycle(evidence: StepEvidence, measured: Measured) -> Measured:
     )
     if moved is None:
         return measured
-    period = measure(measured.sequence, moved.start_ps)
+    period = measure_boundaries(measured.sequence, moved.start_ps)
     if period.confidence < measured.period.confidence - _PHASE_COSTS:
         return measured
     return msgspec.structs.replace(

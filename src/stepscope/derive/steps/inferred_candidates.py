@@ -25,7 +25,7 @@ from stepscope.derive.steps.candidates import (
     FoundSteps,
     median_period,
 )
-from stepscope.derive.steps.periods import LEAST_STEPS, objection
+from stepscope.derive.steps.periods import LEAST_STEPS, period_objection
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
 
@@ -73,13 +73,10 @@ class Measured(Frozen, frozen=True):
 
     Attributes:
         source: `launch` or `period`.
-        what: What repeats, in words.
-        label: Row of event_types of what repeats.
         sequence: The work between the boundaries.
         track: int32 by boundary; row of tracks, -1 for boundaries seen on several.
         slack_ps: By boundary, time before it in which nothing was recorded; None if
             unknown.
-        on_device: Whether the boundaries are times of device work.
         begin_is_clear: Whether no other place in the cycle could be its begin.
         layers: What shows that it repeats inside a step, as layers do; empty where
             nothing does.
@@ -111,7 +108,7 @@ class Measured(Frozen, frozen=True):
         return sure if self.begin_is_clear else min(sure, _UNCLEAR_BEGIN)
 
 
-def objection_to(measured: Measured) -> str:
+def candidate_objection(measured: Measured) -> str:
     """Name the limit that a candidate breaks; empty where it breaks none."""
     if measured.source == "period" and measured.period.repeats <= 1:
         # A launch alone proves that a program ran once more; a lone kernel may
@@ -119,19 +116,19 @@ def objection_to(measured: Measured) -> str:
         return "one lone symbol that repeats is no step"
     if measured.layers:
         return measured.layers
-    broken = objection(measured.sequence, measured.period)
+    broken = period_objection(measured.sequence, measured.period)
     if broken or measured.edge:
         return broken
     return "its segments neither fetch, copy, wait, update nor serve, as steps do"
 
 
-def sureness(measured: Measured) -> tuple[bool, float]:
+def ranking_key(measured: Measured) -> tuple[bool, float]:
     """Return the ranking key: candidates without objection first, then the surest."""
-    good = not objection_to(measured)
+    good = not candidate_objection(measured)
     return good, measured.confidence
 
 
-def together(alike: list[Measured]) -> Measured:
+def unite_threads(alike: list[Measured]) -> Measured:
     """Unite steps of several threads to one sequence in time order."""
     if len(alike) == 1:
         return alike[0]
@@ -156,7 +153,7 @@ def together(alike: list[Measured]) -> Measured:
     )
 
 
-def similarity(a: dict[int, int], b: dict[int, int]) -> float:
+def multiset_similarity(a: dict[int, int], b: dict[int, int]) -> float:
     """Return the multiset Jaccard index of two multisets."""
     labels = a.keys() | b.keys()
     either = sum(max(a.get(label, 0), b.get(label, 0)) for label in labels)
@@ -167,7 +164,7 @@ def similarity(a: dict[int, int], b: dict[int, int]) -> float:
 def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
     """Number a candidate's steps from 0; `rejected` means another was chosen."""
     period, n = measured.period, measured.period.n
-    why_not = objection_to(measured)
+    why_not = candidate_objection(measured)
     if not why_not and measured.confidence < INFERRED_CONFIDENCE:
         why_not = f"a confidence of {INFERRED_CONFIDENCE:.2f} is needed"
     elif not why_not and rejected:
@@ -210,7 +207,7 @@ def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
     return FoundSteps(candidate, rows, measured.on_device, measured.sequence.end_ps)
 
 
-def shortened(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Shorten a name to fit in a sentence; names of kernels may fill a page."""
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
@@ -244,7 +241,7 @@ def begin_of_cycle(
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     cycle = np.repeat(np.arange(-1, len(edges)), lengths)
-    fetches = _fetching(events, event_kinds, track, start, end)
+    fetches = _fetches_input(events, event_kinds, track, start, end)
     first = _first_fetches(fetches, cycle, start, end)
     if first is not None:
         return Boundaries(start[first], pause[first], clear=True)
@@ -292,7 +289,6 @@ def _first_fetches(
 def _outermost_events(
     tracks: pl.DataFrame, events: pl.DataFrame, event_kinds: EventKinds, track: int
 ) -> NDArray[np.int64]:
-    """Return the thread's outermost events, long wrappers left out."""
     begin, end = (int(tracks[f"event_{edge}"][track]) for edge in ("begin", "end"))
     start, dur = (ints(events, name)[begin:end] for name in ("start_ps", "dur_ps"))
     if not len(start):
@@ -314,15 +310,13 @@ def _outermost_events(
 def _once_per_cycle(
     code: NDArray[np.int32], cycle: NDArray[np.int64], names: int, cycles: int
 ) -> NDArray[np.int64]:
-    """Return names that occur exactly once in nearly every cycle."""
     # This many cycles show as much as all of them.
     cycles = min(cycles, _CYCLES_READ)
     read = cycle < cycles
     code, cycle = code[read], cycle[read]
     inside = cycle >= 0
     cell = np.bincount(
-        code[inside].astype(np.int64) * cycles + cycle[inside],
-        minlength=names * cycles,
+        code[inside].astype(np.int64) * cycles + cycle[inside], minlength=names * cycles
     ).reshape(names, cycles)
     # The last cycle may be cut, and so may be what precedes the first.
     once = (cell[:, :-1] == 1).mean(axis=1)
@@ -331,14 +325,13 @@ def _once_per_cycle(
     return np.flatnonzero((once >= _NEARLY_ALL) & (most == 1))
 
 
-def _fetching(
+def _fetches_input(
     events: pl.DataFrame,
     event_kinds: EventKinds,
     track: int,
     start: NDArray[np.int64],
     end: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Return which of the outermost events fetch input, themselves or inside."""
     waits = event_kinds.host_class == HostClass.INPUT_WAIT
     if not waits.any():
         return np.zeros(len(start), np.bool_)

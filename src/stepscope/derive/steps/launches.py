@@ -43,8 +43,6 @@ class Launch(Frozen, frozen=True, eq=True):
     """The launches of one program on one track.
 
     Attributes:
-        track: Row of tracks.
-        type: Row of event_types.
         start_ps: Their begins, ascending; a launch inside an equal one counts once.
     """
 
@@ -64,7 +62,7 @@ def host_launches(
     event = picked(of_type, event_kinds.has(PROGRAM_CALLS))
     event = event[program_threads(tracks)[of_track[event]]]
     captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
-    inside = _inside(events, event, captured)
+    inside = _begins_inside(events, event, captured)
     # The calls of modules that lie in no other module of their thread.
     type_of, track_of = handles(events, "type"), handles(events, "track")
     call = picked(type_of, event_kinds.has(EventFlag.MODULE_CALL))
@@ -78,7 +76,7 @@ def host_launches(
         )
     ]
     models: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
-    return _repeated(events, np.union1d(event[~inside], models))
+    return _repeated_launches(events, np.union1d(event[~inside], models))
 
 
 def program_runs(
@@ -115,10 +113,8 @@ def count_runs(
     for track in np.unique(thread).tolist():
         mine = at[thread == track]
         spans = runs.get(track, Spans.empty())
-        run = np.searchsorted(spans.start_ps, mine, side="right") - 1
-        inside = run >= 0
-        inside[inside] = mine[inside] < spans.end_ps[run[inside]]
-        count += len(np.unique(run[inside])) + int((~inside).sum())
+        run = spans.holding(mine)
+        count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 
 
@@ -135,7 +131,7 @@ def module_launches(
             continue
         what = f"programs of {tracks['name'][line]} of device {tracks['device'][line]}"
         sequence = sequence_of_events(what, events, event, on_device=True)
-        found.append((sequence, _repeated(events, event)))
+        found.append((sequence, _repeated_launches(events, event)))
     return found
 
 
@@ -147,7 +143,7 @@ def is_outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np
     return outer
 
 
-def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
+def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
     if not len(event):
         return []
     track, of_type = (handles(events, name)[event] for name in ("track", "type"))
@@ -169,10 +165,9 @@ def _repeated(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
 
 
-def _inside(
+def _begins_inside(
     events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which events begin within one of the outer events of their own thread."""
     inside = np.zeros(len(event), np.bool_)
     if not len(outer):
         return inside
@@ -185,7 +180,5 @@ def _inside(
         there = outer[track[outer] == thread]
         spans = Spans.from_events(start[there], dur[there])
         mine = np.flatnonzero(track[event] == thread)
-        at = np.searchsorted(spans.start_ps, start[event[mine]], side="right") - 1
-        covered = (at >= 0) & (start[event[mine]] < spans.end_ps[np.maximum(at, 0)])
-        inside[mine] = covered
+        inside[mine] = spans.holding(start[event[mine]]) >= 0
     return inside

@@ -74,7 +74,7 @@ class Marks(Frozen, frozen=True):
     def __len__(self) -> int:
         return len(self.event)
 
-    def only(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
+    def choose_marks(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
         """Return the entries chosen by a mask, or by positions in the order given."""
         return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
@@ -117,11 +117,11 @@ def numbered_events(
         level, has_level = numbers_of(own_root, event, root_key)
     event, number = event[present], number[present]
     level, has_level = level[present], has_level[present]
-    marks = _marks(events, event, number)
+    marks = _build_marks(events, event, number)
     level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
     on_host = _is_thread(tracks)[marks.track]
     root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
-    return marks.only(on_host), root[on_host]
+    return marks.choose_marks(on_host), root[on_host]
 
 
 def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Series:
@@ -149,11 +149,11 @@ def growing_numbers(marks: Marks, event_types: pl.DataFrame) -> Marks:
     """Without `_r`: the well-known name, or numbers that strictly grow on a thread."""
     if not len(marks):
         return marks
-    ordered = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
-    size, falls, run = _falls(ordered)
+    ordered = marks.choose_marks(np.lexsort((marks.event, marks.name, marks.track)))
+    size, falls, run = _count_falls(ordered)
     names = event_types["name"].gather(ordered.type)
     sure = (names == _SURE_WITHOUT_ROOT).to_numpy()
-    return ordered.only(sure | ((size >= 2) & (falls == 0))[run])
+    return ordered.choose_marks(sure | ((size >= 2) & (falls == 0))[run])
 
 
 def numbered_ranges(
@@ -171,20 +171,22 @@ def numbered_ranges(
     of_type = handles(events, "type")
     event = picked(of_type, named).astype(np.int32)
     number = filled(parts["number"], 0)[of_type[event]]
-    marks = _marks(events, event, number)
+    marks = _build_marks(events, event, number)
     keep = _is_thread(tracks)[marks.track]
-    marks = marks.only(keep)
+    marks = marks.choose_marks(keep)
     if not len(marks):
         return marks
     texts, text = np.unique(
         parts["text"].gather(marks.type).to_numpy().astype(str), return_inverse=True
     )
     marks = msgspec.structs.replace(marks, name=text.astype(np.int32))
-    marks = marks.only(np.lexsort((marks.event, marks.name, marks.track)))
-    size, falls, run = _falls(marks)
+    marks = marks.choose_marks(np.lexsort((marks.event, marks.name, marks.track)))
+    size, falls, run = _count_falls(marks)
     steps = [text.startswith("ProfilerStep") for text in texts.tolist()]
     sure = np.array(steps, bool)[marks.name]
-    return marks.only(((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run]))
+    return marks.choose_marks(
+        ((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run])
+    )
 
 
 def _shared_level(
@@ -200,7 +202,7 @@ def _shared_level(
     return np.where(owners[at] == types, level[at], 0)
 
 
-def _marks(
+def _build_marks(
     events: pl.DataFrame, event: NDArray[np.int32], number: NDArray[np.int64]
 ) -> Marks:
     start = ints(events, "start_ps")[event]
@@ -223,7 +225,7 @@ def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
     return thread
 
 
-def _falls(
+def _count_falls(
     marks: Marks,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the size of each run of one name on one thread, and how often it falls.
@@ -269,8 +271,11 @@ def find_markers(
     )
     ranges = numbered_ranges(tracks, events, event_types)
     sources = (
-        (marks.only(has_root), step_sources.ROOT_MARKER),
-        (growing_numbers(marks.only(~has_root), event_types), step_sources.MARKER),
+        (marks.choose_marks(has_root), step_sources.ROOT_MARKER),
+        (
+            growing_numbers(marks.choose_marks(~has_root), event_types),
+            step_sources.MARKER,
+        ),
         (ranges, step_sources.NUMBERED_RANGE),
     )
     keys = [
@@ -309,15 +314,16 @@ def find_markers(
 
 
 def _one_per_step(marks: Marks) -> Marks:
-    """Outermost markers of every thread in one time order, each step once."""
     if not len(marks):
         return marks
     chosen = [
-        _outermost(marks.only(np.flatnonzero(marks.track == track)))
+        _outermost_marks(marks.choose_marks(np.flatnonzero(marks.track == track)))
         for track in np.unique(marks.track)
     ]
-    kept = marks.only(np.flatnonzero(np.isin(marks.event, np.concatenate(chosen))))
-    kept = kept.only(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
+    kept = marks.choose_marks(
+        np.flatnonzero(np.isin(marks.event, np.concatenate(chosen)))
+    )
+    kept = kept.choose_marks(np.lexsort((kept.event, kept.end_ps, kept.start_ps)))
     # The replicas of one step announce it on a thread each: an equal number at an
     # equal time is one step.
     before = np.concatenate(
@@ -325,11 +331,11 @@ def _one_per_step(marks: Marks) -> Marks:
     )
     overlaps = kept.start_ps < before
     repeated = np.concatenate([[False], np.diff(kept.number) == 0]) & overlaps
-    return kept.only(~repeated)
+    return kept.choose_marks(~repeated)
 
 
-def _outermost(marks: Marks) -> NDArray[np.int32]:
-    marks = marks.only(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
+def _outermost_marks(marks: Marks) -> NDArray[np.int32]:
+    marks = marks.choose_marks(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)
         inside = np.concatenate([[False], marks.end_ps[1:] <= reach[:-1]])
@@ -341,12 +347,11 @@ def _outermost(marks: Marks) -> NDArray[np.int32]:
         gives_way = (count[name] == 1) & (holds >= _INNER_WINS)
         if not gives_way.any():
             return marks.event[outer]
-        marks = marks.only(~np.isin(np.arange(len(marks)), outer[gives_way]))
+        marks = marks.choose_marks(~np.isin(np.arange(len(marks)), outer[gives_way]))
     return marks.event
 
 
 def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
-    """Return each marker's own value under a key; null where it has none."""
     value = np.zeros(len(marks), np.int64)
     present = np.zeros(len(marks), np.bool_)
     if key >= 0:
@@ -376,7 +381,7 @@ def _step_rows(
     if known.null_count() < len(known):
         batches = known
     else:
-        batches = pl.Series([_grown_by(marks)] * len(marks), dtype=pl.Int64)
+        batches = pl.Series([_batches_per_step(marks)] * len(marks), dtype=pl.Int64)
     return pl.DataFrame(
         {
             "step": number,
@@ -395,7 +400,7 @@ def _step_rows(
     )
 
 
-def _grown_by(marks: Marks) -> int | None:
+def _batches_per_step(marks: Marks) -> int | None:
     """Return the constant difference of the step numbers, which is batches per step."""
     grows = np.unique(np.diff(marks.number))
     if len(grows) != 1 or grows[0] < 1:

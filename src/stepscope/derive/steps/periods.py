@@ -50,7 +50,6 @@ class Period(Frozen, frozen=True):
         symbol: The symbol whose occurrences are the boundaries; -1 where they were
             given.
         first: First entry of each segment; the last segment runs to the end.
-        period_ps: Their median distance.
         coverage: Share of the weight that lies in segments like the modal one.
         cv: Standard deviation of the work of the closed segments over its mean.
         gap_ps: Mean idle time just before a boundary.
@@ -122,7 +121,7 @@ _CLEARLY_LONGER: Final = 1.5
 _SHOWN: Final = 3
 
 
-def preferred(periods: Sequence[Period]) -> Period:
+def preferred_period(periods: Sequence[Period]) -> Period:
     """Return the candidate that gives the steps, of those that break no limit.
 
     Of those that cover almost as much as the best, the smallest period; of equal
@@ -135,7 +134,7 @@ def preferred(periods: Sequence[Period]) -> Period:
     return max(near, key=lambda period: (period.gap_ps, -int(period.first[0])))
 
 
-def objection(sequence: SymbolSequence, period: Period) -> str:
+def period_objection(sequence: SymbolSequence, period: Period) -> str:
     """Name the limit that a candidate breaks; empty where it breaks none."""
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     if period.n < LEAST_STEPS:
@@ -149,7 +148,7 @@ def objection(sequence: SymbolSequence, period: Period) -> str:
     return ""
 
 
-def propose(sequence: SymbolSequence) -> list[Period]:
+def propose_periods(sequence: SymbolSequence) -> list[Period]:
     """Measure possible beginnings of steps: symbols, else pairs of neighbours.
 
     Where every symbol occurs several times per step, a pair of neighbours may still
@@ -157,23 +156,23 @@ def propose(sequence: SymbolSequence) -> list[Period]:
     """
     if len(sequence) < LEAST_STEPS:
         return []
-    found = _candidates(sequence, sequence)
-    good = [period for period in found if not objection(sequence, period)]
+    found = _measure_symbols(sequence, sequence)
+    good = [period for period in found if not period_objection(sequence, period)]
     if not good:
         # The sequence with each entry's symbol paired with its successor's.
         following = np.append(sequence.symbol[1:], np.int32(-1))
         pairs = combined([sequence.symbol, following])
         label = sequence.label[sequence.symbol[pairs.first]]
-        paired = _candidates(
+        paired = _measure_symbols(
             sequence, msgspec.structs.replace(sequence, symbol=pairs.code, label=label)
         )
-        good = [period for period in paired if not objection(sequence, period)]
+        good = [period for period in paired if not period_objection(sequence, period)]
         found += paired
     if not good:
         found.sort(key=lambda period: -period.confidence)
         return found[:_SHOWN]
-    best = preferred(good)
-    first = _after_longest_pause(sequence, best.first)
+    best = preferred_period(good)
+    first = _begin_after_pause(sequence, best.first)
     exact = measure_segments(
         sequence,
         int(sequence.symbol[first[0]]),
@@ -184,13 +183,13 @@ def propose(sequence: SymbolSequence) -> list[Period]:
     return [exact, *(period for period in found if period is not best)]
 
 
-def measure(sequence: SymbolSequence, start_ps: NDArray[np.int64]) -> Period:
+def measure_boundaries(sequence: SymbolSequence, start_ps: NDArray[np.int64]) -> Period:
     """Measure boundaries that were given as ascending times."""
     first = np.searchsorted(sequence.at_ps, start_ps, side="left")
     return measure_segments(sequence, -1, first, start_ps, cells=_FINAL_CELLS)
 
 
-def _candidates(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Period]:
+def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Period]:
     """Measure the occurrences of the plausible symbols of a second sequence.
 
     `symbols` has as many entries as `sequence`, in which the segments are compared.
@@ -200,9 +199,9 @@ def _candidates(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Perio
     limit = _CV_LIMIT_DEVICE if sequence.on_device else _CV_LIMIT_HOST
     hopeful: list[NDArray[np.int64]] = []
     hopeless: list[NDArray[np.int64]] = []
-    proposed = _proposals(symbols)
-    for first in symbols.occurrences(proposed) if len(proposed) else ():
-        even = spread(sequence, first) < limit
+    proposed = _proposed_symbols(symbols)
+    for first in symbols.symbol_entries(proposed) if len(proposed) else ():
+        even = work_variation(sequence, first) < limit
         covers = share_after(sequence, first) >= _LEAST_COVERAGE
         (hopeful if even and covers else hopeless).append(first)
     return [
@@ -217,7 +216,7 @@ def _candidates(sequence: SymbolSequence, symbols: SymbolSequence) -> list[Perio
     ]
 
 
-def _after_longest_pause(
+def _begin_after_pause(
     sequence: SymbolSequence, first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Move the begin of each cycle to the end of the longest pause inside it.
@@ -230,7 +229,7 @@ def _after_longest_pause(
     regular = first[:-1][lengths == length]
     if len(regular) < ALIKE * len(lengths) or length > _LONGEST_CYCLE:
         return first
-    regular = regular[evenly(len(regular), max(1, _LONGEST_CYCLE // length))]
+    regular = regular[even_indices(len(regular), max(1, _LONGEST_CYCLE // length))]
     pause = sequence.gap_ps[regular[:, None] + np.arange(length)].mean(axis=0)
     place = int(np.argmax(pause))
     symbols = sequence.symbol[regular + place]
@@ -241,7 +240,7 @@ def _after_longest_pause(
     return moved[(moved >= 0) & (moved < len(sequence))]
 
 
-def _proposals(sequence: SymbolSequence) -> NDArray[np.int64]:
+def _proposed_symbols(sequence: SymbolSequence) -> NDArray[np.int64]:
     """Symbols to try: for each plausible count, those after the longest pauses.
 
     A count is plausible if the symbols that occur so often weigh much, or if there
@@ -290,10 +289,10 @@ def measure_segments(
     edges = np.append(first, len(sequence))
     symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
     rows = max(LEAST_STEPS, cells // symbols)
-    taken = evenly(len(first), rows)
-    table = _signatures(sequence, edges, taken, sequence.heaviest[:symbols])
+    taken = even_indices(len(first), rows)
+    table = _segment_signatures(sequence, edges, taken, sequence.heaviest[:symbols])
     modal = modal_row(table)
-    alike = likeness(table, table[modal]) >= ALIKE
+    alike = rows_likeness(table, table[modal]) >= ALIKE
     # A segment that is like no other one is no repetition, however much it holds.
     alike &= alike.sum() > 1
     weight = sequence.weight_before[edges[taken + 1]]
@@ -307,7 +306,7 @@ def measure_segments(
         start_ps=start_ps,
         period_ps=median_period(start_ps) or 0,
         coverage=coverage,
-        cv=spread(sequence, first),
+        cv=work_variation(sequence, first),
         gap_ps=float(sequence.gap_ps[first[first < len(sequence)]].mean())
         if len(first)
         else 0.0,
@@ -326,7 +325,7 @@ def measure_segments(
     )
 
 
-def spread(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
+def work_variation(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
     """Return the population standard deviation / mean of the closed segments' work."""
     work = np.diff(sequence.work_before[first]).astype(np.float64)
     mean = float(work.mean()) if len(work) else 0.0
@@ -341,14 +340,14 @@ def share_after(sequence: SymbolSequence, first: NDArray[np.int64]) -> float:
     return 1.0 - int(sequence.weight_before[first[0]]) / total
 
 
-def evenly(n: int, most: int) -> NDArray[np.int64]:
+def even_indices(n: int, most: int) -> NDArray[np.int64]:
     """Return at most `most` of n indices at even distances, the last one included."""
     if n <= most:
         return np.arange(n)
     return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
 
 
-def _signatures(
+def _segment_signatures(
     sequence: SymbolSequence,
     edges: NDArray[np.int64],
     taken: NDArray[np.int64],
@@ -383,11 +382,13 @@ def modal_row(table: NDArray[np.int64]) -> int:
     _, row, count = np.unique(digest, return_index=True, return_counts=True)
     tried = np.lexsort((row, -count))[:_MODAL_TRIED]
     kinds = table[row[tried]]
-    total = [float((likeness(kinds, kind) * count[tried]).sum()) for kind in kinds]
+    total = [float((rows_likeness(kinds, kind) * count[tried]).sum()) for kind in kinds]
     return int(row[tried[int(np.argmax(total))]])
 
 
-def likeness(table: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.float64]:
+def rows_likeness(
+    table: NDArray[np.int64], row: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Return the multiset Jaccard index of each row with one row; 0 if both empty."""
     common = np.minimum(table, row).sum(axis=1)
     either = table.sum(axis=1) + row.sum() - common

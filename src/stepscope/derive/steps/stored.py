@@ -107,7 +107,6 @@ def stored_steps(
 
 
 def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return how many spans of its line precede each."""
     first = np.concatenate([[True], np.diff(track) != 0])
     index = np.arange(len(track))
     return index - np.maximum.accumulate(np.where(first, index, 0))
@@ -228,10 +227,10 @@ def steps_of_stored_calls(
     steps = np.flatnonzero(grouped & (graph == np.argmax(spent)))
     steps = steps[np.argsort(start[steps], kind="stable")]
     name = str(event_types["name"][int(graph[steps[0]])]).rpartition(": ")[2]
-    return _found(events, event[steps], group[steps], name)
+    return _steps_of_calls(events, event[steps], group[steps], name)
 
 
-def _found(
+def _steps_of_calls(
     events: pl.DataFrame, event: NDArray[np.int32], group: NDArray[np.int64], name: str
 ) -> FoundSteps:
     start = ints(events, "start_ps")[event]

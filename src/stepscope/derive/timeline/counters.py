@@ -38,7 +38,6 @@ class CounterCurve(Frozen, frozen=True):
         source: "memory" for what an allocator has in use, "queue" for the elements that
             a buffer held, "recorded" for a recorded counter.
         time_ps: int64, ascending; when each value began.
-        value: float64 by time.
     """
 
     name: str
@@ -82,19 +81,19 @@ def counter_curves(
             )
     if not isinstance(stats, Unavailable):
         by_type = _Samples(events, event_types)
-        filled = _numbers(trace, stats, StatKey.BUFFERED_ELEMENTS)
-        for name, time_ps, value in by_type.curves(filled):
+        filled = _event_numbers(trace, stats, StatKey.BUFFERED_ELEMENTS)
+        for name, time_ps, value in by_type.type_curves(filled):
             found.append(
                 CounterCurve(f"Queue: {name}", "elements", "queue", time_ps, value)
             )
-        counted = _numbers(trace, stats, StatKey.COUNTER_VALUE)
+        counted = _event_numbers(trace, stats, StatKey.COUNTER_VALUE)
         # Which events lie on tracks of counters.
         on_counter = np.zeros(len(counted.owner), np.bool_)
         counters = tracks.filter(pl.col("kind") == "counters")
         for begin, end in counters.select("event_begin", "event_end").rows():
             on_counter |= (counted.owner >= begin) & (counted.owner < end)
         sampled = counted.only(on_counter)
-        for name, time_ps, value in by_type.curves(sampled):
+        for name, time_ps, value in by_type.type_curves(sampled):
             match = _WITH_UNIT.match(name)
             shown, unit = (match["name"], match["unit"]) if match else (name, None)
             found.append(CounterCurve(shown, unit, "recorded", time_ps, value))
@@ -111,7 +110,7 @@ class _Samples:
             pl.coalesce("display_name", "name", pl.lit("counter"))
         ).to_series()
 
-    def curves(
+    def type_curves(
         self, rows: StatRows
     ) -> list[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
         """Return name, times and values of each type of event, by type."""
@@ -128,6 +127,6 @@ class _Samples:
         return found
 
 
-def _numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:
+def _event_numbers(trace: TraceData, stats: pl.DataFrame, key: StatKey) -> StatRows:
     rows = rows_with_key(stats, "event", find_handle(trace.strings, key))
     return rows.only(np.isin(rows.kind, (INT, UINT, DOUBLE)))

@@ -25,16 +25,16 @@ class Names:
         self._types = event_types
         self._code: dict[tuple[str, str | None], int] = {}
 
-    def code(self, shown: str, full: str | None = None) -> int:
+    def name_code(self, shown: str, full: str | None = None) -> int:
         """Return the code of a displayed name and its full name where that differs."""
         key = (shown, full if full != shown else None)
         return self._code.setdefault(key, len(self._types) + len(self._code))
 
-    def codes(self, shown: Iterable[str]) -> NDArray[np.int32]:
+    def name_codes(self, shown: Iterable[str]) -> NDArray[np.int32]:
         """Return the codes of displayed names."""
-        return np.array([self.code(each) for each in shown], np.int32)
+        return np.array([self.name_code(each) for each in shown], np.int32)
 
-    def texts(self) -> tuple[pl.Series, pl.Series]:
+    def name_texts(self) -> tuple[pl.Series, pl.Series]:
         """Return by code the displayed name, and the full name where that differs."""
         recorded = self._types.select(
             shown=pl.coalesce("display_name", "name"),
@@ -55,7 +55,6 @@ class LineSpans(NamedTuple):
     Attributes:
         level: Depth within the line, 0 outermost.
         event: Row of events with which the span begins, -1 for none.
-        step: Row of steps, -1 for none.
         busy_ps: How much of the duration the work takes that a span stands for; None
             for the spans of steps, which are all of their time.
     """
@@ -68,18 +67,18 @@ class LineSpans(NamedTuple):
     step: NDArray[np.int32]
     busy_ps: NDArray[np.int64] | None = None
 
-    def ordered(self) -> LineSpans:
+    def order_spans(self) -> LineSpans:
         """Return the spans by start, then duration descending, then level."""
         if self.is_ordered():
             return self
         # One level after the other, each by start: a stable sort merges such runs,
         # and where starts are equal the outer level, which is no shorter, stays first.
-        merged = self._taken(np.argsort(self.start_ps, kind="stable"))
+        merged = self._take_spans(np.argsort(self.start_ps, kind="stable"))
         if merged.is_ordered():
             return merged
-        return self._taken(np.lexsort((self.level, -self.dur_ps, self.start_ps)))
+        return self._take_spans(np.lexsort((self.level, -self.dur_ps, self.start_ps)))
 
-    def _taken(self, order: NDArray[np.int64]) -> LineSpans:
+    def _take_spans(self, order: NDArray[np.int64]) -> LineSpans:
         return LineSpans(
             self.start_ps[order],
             self.dur_ps[order],
@@ -108,7 +107,7 @@ class DerivedLine(Frozen, frozen=True, eq=True):
         device: Ordinal of the device; None for a line of the host.
         track: Row of `tracks` of the stream or thread that the line is derived from;
             None where it is derived from a whole device or host.
-        spans: Spans in the order of `LineSpans.ordered`.
+        spans: Spans in the order of `LineSpans.order_spans`.
     """
 
     view: str

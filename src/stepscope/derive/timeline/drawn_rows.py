@@ -25,7 +25,7 @@ from stepscope.derive.timeline.op_spans import (
 from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
 from stepscope.derive.timeline.tracks import (
     Lane,
-    lay,
+    lay_spans,
     recorded_rows,
     sections_and_tracks,
 )
@@ -72,12 +72,7 @@ class Slices(Frozen, frozen=True):
 
     Attributes:
         track: int32; row of `TraceTimeline.tracks`.
-        start_ps: int64; start of the span.
-        dur_ps: int64; duration of the span.
-        row: int32; row of the track that the span is drawn in.
-        name: int32; code of names.
         event: int32; row of events with which the span begins, -1 for none.
-        step: int32; row of steps, -1 for none.
     """
 
     track: NDArray[np.int32]
@@ -93,9 +88,7 @@ class Flows(Frozen, frozen=True):
     """Links from launch calls to device activity, one per activity that has a call.
 
     Attributes:
-        launch_event: int32; row of events of the launch call.
         device_event: int32; row of events of the activity, ascending.
-        correlation: int64; the id that both carry.
     """
 
     launch_event: NDArray[np.int32]
@@ -107,7 +100,7 @@ class LaidLine(Frozen, frozen=True):
     """The spans of one derived line.
 
     Attributes:
-        spans: Spans in the order of `LineSpans.ordered`.
+        spans: Spans in the order of `LineSpans.order_spans`.
         row: int32 by span; row of the span inside the track.
     """
 
@@ -132,14 +125,12 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
             `drawn_rows` (rows beyond these hold events that are only drawn on demand).
         lanes: By track: `track`, `lane`, `first_row`, `rows`, `kind` (main, overlap,
             undrawn).
-        row: int32 by row of events; the row inside its track.
         lines: Spans of the derived lines and the rows they are drawn in, in the order
             of the lines' tracks.
         names: Text by name code; a code below the number of event types is the row
             of that table.
         full_names: Full name by name code; null where it equals the name in `names`.
         visibility: uint8 by name code: `DRAWN`, `FOLDED` or `HIDDEN`.
-        flows: From launch calls to device activity.
         launch_stats: By span of the launch lines: `slice` (row of `slices`),
             `num_launches`, `max_launch_time_ps`, `total_launch_time_ps`.
         apart: int32; rows of events, ascending, that are shown on a thread without
@@ -221,7 +212,7 @@ def trace_timeline(
     names = Names(event_types)
     assigned = None if isinstance(activity_steps, Unavailable) else activity_steps
     lines = step_lines(steps, windows, names)
-    launched = LaunchLines.nothing()
+    launched = LaunchLines.no_lines()
     if not (
         isinstance(correlation, Unavailable)
         or isinstance(steps, Unavailable)
@@ -247,7 +238,7 @@ def trace_timeline(
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
-    visibility = _visibility(event_kinds)
+    visibility = _type_visibility(event_kinds)
     apart = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
@@ -256,8 +247,8 @@ def trace_timeline(
         tracks, events, event_nesting, apart=apart, undrawn=visibility != DRAWN
     )
     sections, arranged = sections_and_tracks(tracks, lines, devices, of_devices.places)
-    placed = _placed(arranged, tracks, lines, rows)
-    shown, full = names.texts()
+    placed = _place_tracks(arranged, tracks, lines, rows)
+    shown, full = names.name_texts()
     drawn = np.zeros(len(shown) - len(event_types), np.uint8)
     return TraceTimeline(
         sections=sections,
@@ -268,13 +259,13 @@ def trace_timeline(
         names=shown,
         full_names=full,
         visibility=np.concatenate((visibility, drawn)),
-        flows=_flows(correlation),
+        flows=_launch_flows(correlation),
         launch_stats=_launch_stats(placed, sections, launched.totals),
         apart=apart.astype(np.int32),
     )
 
 
-def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
+def _type_visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
     """Return by event type whether it is drawn: a recorder's bookkeeping is not."""
     folded = event_kinds.has(EventFlag.THREADPOOL)
     hidden = event_kinds.has(
@@ -283,7 +274,7 @@ def _visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
     return np.where(hidden, HIDDEN, np.where(folded, FOLDED, DRAWN)).astype(np.uint8)
 
 
-def _flows(correlation: Correlation | Unavailable) -> Flows:
+def _launch_flows(correlation: Correlation | Unavailable) -> Flows:
     if isinstance(correlation, Unavailable):
         nothing = np.empty(0, np.int32)
         return Flows(nothing, nothing, np.empty(0, np.int64))
@@ -307,13 +298,12 @@ class _Placed(Frozen, frozen=True):
     lines: tuple[LaidLine, ...]
 
 
-def _placed(
+def _place_tracks(
     arranged: pl.DataFrame,
     tracks: pl.DataFrame,
     lines: Sequence[DerivedLine],
     rows: TrackRows,
 ) -> _Placed:
-    """Give each track its range of rows, and its lanes."""
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     lanes: list[tuple[Lane, ...]] = []
     ranges: list[tuple[int, int]] = []
@@ -325,7 +315,7 @@ def _placed(
             ranges.append((int(begins[source]), int(ends[source])))
             continue
         spans = lines[line].spans
-        row, found = lay(spans.start_ps, spans.dur_ps)
+        row, found = lay_spans(spans.start_ps, spans.dur_ps)
         lanes.append(found)
         laid.append(LaidLine(spans, row))
         ranges.append((at, at + len(row)))
@@ -333,10 +323,13 @@ def _placed(
     with_ranges = arranged.drop("line").with_columns(
         pl.Series("begin", [begin for begin, _ in ranges], pl.Int64),
         pl.Series("end", [end for _, end in ranges], pl.Int64),
-        pl.Series("rows", [_rows(each) for each in lanes], pl.Int32),
+        pl.Series("rows", [_count_rows(each) for each in lanes], pl.Int32),
         pl.Series(
             "drawn_rows",
-            [_rows([it for it in each if it.kind != "undrawn"]) for each in lanes],
+            [
+                _count_rows([it for it in each if it.kind != "undrawn"])
+                for each in lanes
+            ],
             pl.Int32,
         ),
     )
@@ -355,14 +348,13 @@ def _placed(
     )
 
 
-def _rows(lanes: Sequence[Lane]) -> int:
+def _count_rows(lanes: Sequence[Lane]) -> int:
     return max((lane.first_row + lane.rows for lane in lanes), default=0)
 
 
 def _launch_stats(
     placed: _Placed, sections: pl.DataFrame, totals: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the numbers of the launch lines by row of slices."""
     schema = {"slice": pl.Int64, "device": pl.Int32, "step": pl.Int32}
     frames = [pl.DataFrame(schema=schema)]
     derived = placed.tracks.filter(pl.col("source").is_null())

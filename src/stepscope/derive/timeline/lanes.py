@@ -64,7 +64,6 @@ class CoarseSlices(NamedTuple):
 
     Attributes:
         parts: int64; the slices of lane `k` begin at `parts[k]`.
-        filled: int64; number of slices by lane.
         places: int32, two by slice; first position, and the longest span's row.
         times: int64, four by slice; start, end, sum of durations, longest of them.
     """
@@ -86,8 +85,6 @@ class LaneIndex(Frozen, frozen=True):
     """Spans by lane.
 
     Attributes:
-        start_ps: int64 by span, as given.
-        dur_ps: int64 by span, as given.
         rows: int32 by position; the row of the span in these arrays.
         timing_ps: int64, by block of positions and three; sum of the durations of its
             spans, the longest of them, and the start of the first.
@@ -259,11 +256,8 @@ def index_lanes(
     """Index spans that ascend in each lane and do not overlap there.
 
     Args:
-        start_ps: By span.
-        dur_ps: By span.
         lane: By span; -1 for a span without a lane.
         busy_ps: By span: how much of it is work; None where all of it is.
-        first_item: The number of the first span.
         many_spans: Number of spans from which on coarse slices are made as well.
 
     Raises:
@@ -273,7 +267,7 @@ def index_lanes(
     placed = kernels.count_lanes(lane, count)
     if placed < 0:
         raise ValueError(f"a span has a lane beyond the {lanes} there are")
-    edges, blocks = _sums(count), _sums(-(-count // kernels.BLOCK))
+    edges, blocks = _zero_sums(count), _zero_sums(-(-count // kernels.BLOCK))
     rows = np.empty(placed, np.int32)
     timing_ps = np.empty((blocks[-1], 3), np.int64)
     longest = np.empty(blocks[-1], np.int32)
@@ -293,14 +287,14 @@ def index_lanes(
         raise ValueError(f"spans of one lane overlap, or do not ascend ({answer})")
     index = LaneIndex(
         *(starts, durs, rows, timing_ps, longest, edges, blocks, first_item),
-        busy_before=None if busy_ps is None else _sums(busy_ps[rows]),
+        busy_before=None if busy_ps is None else _zero_sums(busy_ps[rows]),
     )
     if placed < many_spans:
         return index
-    return msgspec.structs.replace(index, coarse=_coarse(index, lane))
+    return msgspec.structs.replace(index, coarse=_coarse_slices(index, lane))
 
 
-def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
+def _coarse_slices(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
     lanes, spans = len(index.edges) - 1, len(index.rows)
     filled = np.flatnonzero(np.diff(index.edges))
     first = int(
@@ -317,7 +311,7 @@ def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
     if level > COARSEST:
         return None
     buckets = ((last - first) >> level) + 2
-    parts = _sums(np.minimum(np.diff(index.edges), 2 * buckets))
+    parts = _zero_sums(np.minimum(np.diff(index.edges), 2 * buckets))
     filled = np.empty(lanes, np.int64)
     places, times = (
         np.empty((parts[-1], 2), np.int32),
@@ -332,5 +326,5 @@ def _coarse(index: LaneIndex, lane: NDArray[np.int32]) -> CoarseSlices | None:
     return CoarseSlices(level, parts, filled, places, times)
 
 
-def _sums(count: NDArray[np.int64]) -> NDArray[np.int64]:
+def _zero_sums(count: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(count)))

@@ -51,9 +51,6 @@ class Pieces(Frozen, frozen=True):
     """The work of one stream or thread, in order of time; arrays of equal length.
 
     Attributes:
-        start_ps: Starts, ascending.
-        step: Row of steps, -1 for none.
-        event: Row of events.
         op: Row of the ops that `OpPaths` describes.
         instruction: A code of the paths of instructions; -1 for none.
     """
@@ -131,7 +128,7 @@ def op_lines_of_devices(
     already say what they are.
     """
     chosen = computing_rows(device_activity)
-    places = _places(device_activity, chosen)
+    places = _place_by_stream(device_activity, chosen)
     track, device = (handles(device_activity, name) for name in ("track", "device"))
     instruction, texts = dense_texts(
         np.where(chosen, handles(device_activity, "hlo_op"), np.int32(-1)), strings
@@ -148,7 +145,7 @@ def op_lines_of_devices(
         stored.filter(pl.col("derived") == "xla_modules")["device"].to_list()
     )
     lines: list[DerivedLine] = []
-    for row, part in _stretches(track):
+    for row, part in _track_ranges(track):
         some = chosen[part]
         if not some.any():
             continue
@@ -207,7 +204,7 @@ def op_lines_of_threads(
         step = found.astype(np.int32)
     track = handles(events, "track")[event]
     lines: list[DerivedLine] = []
-    for row, part in _stretches(track):
+    for row, part in _track_ranges(track):
         pieces = Pieces(
             start_ps[part], end_ps[part], step[part], event[part], op[part], op[part]
         )
@@ -215,7 +212,7 @@ def op_lines_of_threads(
     return lines
 
 
-def _stretches(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
+def _track_ranges(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
     ends = [*edges.tolist(), len(track)]
@@ -233,7 +230,7 @@ def computing_rows(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
     return found
 
 
-def _places(
+def _place_by_stream(
     device_activity: pl.DataFrame, computes: NDArray[np.bool_]
 ) -> dict[int, int]:
     device, track = (handles(device_activity, name) for name in ("device", "track"))
@@ -266,7 +263,6 @@ def paths_of_ops(
         ops: Columns `framework_op`, `framework_type`, `evidence`, `name`, `type`,
             `module`, `program`, `source_file`, `source_line`.
         instructions: As recorded, outermost first where nested (`a::b`).
-        names: Receives the names.
     """
     hlo = pl.col("evidence").is_in([int(OpEvidence.HLO), int(OpEvidence.HLO_NAME)])
     named = pl.col("evidence").is_in(_NAMED)
@@ -292,8 +288,8 @@ def paths_of_ops(
         found["source"].append([] if source is None else [(source, None)])
     nested = ([(each, None) for each in text.split("::")] for text in instructions)
     return OpPaths(
-        {view: _numbered(paths, names) for view, paths in found.items()},
-        _numbered(list(nested), names),
+        {view: _number_names(paths, names) for view, paths in found.items()},
+        _number_names(list(nested), names),
     )
 
 
@@ -310,7 +306,6 @@ def op_lines(
     Args:
         device: Ordinal; None for a thread of the host, where pieces that belong to no
             step are one span only if they are near each other.
-        track: Row of `tracks`.
     """
     bounded = device is None
     modules, ops = paths.of_op["xla_modules"], paths.of_op["framework_ops"]
@@ -320,7 +315,7 @@ def op_lines(
     def line(
         view: str, within: NDArray[np.uint8], changes: NDArray[np.uint8]
     ) -> tuple[LineSpans, NDArray[np.uint8]]:
-        return _spans(
+        return _line_spans(
             pieces,
             pieces.op,
             paths.of_op[view],
@@ -332,7 +327,7 @@ def op_lines(
     # The end of a module closes all below it; the end of a scope closes its op.
     spans: dict[str, LineSpans] = {}
     spans["xla_modules"], of_module = line("xla_modules", compiled, none)
-    spans["xla_ops"], _ = _spans(
+    spans["xla_ops"], _ = _line_spans(
         pieces,
         pieces.instruction,
         paths.of_instruction,
@@ -352,7 +347,7 @@ def op_lines(
     ]
 
 
-def _spans(
+def _line_spans(
     pieces: Pieces,
     code: NDArray[np.int32],
     paths: _Paths,
@@ -397,10 +392,10 @@ def _spans(
     )
     start_ps, dur_ps, busy_ps = times[:, :count]
     found = LineSpans(start_ps, dur_ps, level, name, event, step, busy_ps)
-    return found if ordered else found.ordered(), happened
+    return found if ordered else found.order_spans(), happened
 
 
-def _numbered(
+def _number_names(
     paths: Sequence[Sequence[tuple[str, str | None]]], names: Names
 ) -> _Paths:
     depth = max((len(path) for path in paths), default=0)
@@ -410,7 +405,7 @@ def _numbered(
     for row, path in enumerate(paths):
         above = -1
         for at, (shown, full) in enumerate(path):
-            code = names.code(shown, full)
+            code = names.name_code(shown, full)
             key = (above, code)
             if key not in number:
                 number[key] = len(name)

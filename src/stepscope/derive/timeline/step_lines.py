@@ -12,7 +12,7 @@ from stepscope.derive.columns.dense_codes import (
     combined,
     distinct_runs,
     extremes_by,
-    hulls_by,
+    hulls_by_code,
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.timeline.derived_lines import DerivedLine, LineSpans
@@ -52,7 +52,7 @@ class LaunchLines(Frozen, frozen=True):
     totals: pl.DataFrame
 
     @classmethod
-    def nothing(cls) -> LaunchLines:
+    def no_lines(cls) -> LaunchLines:
         """No line."""
         return cls([], pl.DataFrame(schema=_TOTALS))
 
@@ -72,7 +72,7 @@ def step_lines(
     if not windows.has_steps:
         return []
     shown = step_names(steps)
-    code = names.codes(shown)
+    code = names.name_codes(shown)
     events = handles(steps.rows, "event")
     rows = windows.rows
     lines = [
@@ -80,7 +80,7 @@ def step_lines(
             "step_windows",
             None,
             None,
-            _of_steps(
+            _step_spans(
                 ints(rows, "start_ps"),
                 ints(rows, "end_ps"),
                 handles(rows, "step_row"),
@@ -94,7 +94,7 @@ def step_lines(
         end=pl.coalesce("last_end_ps", "stored_end_ps"),
     )
     for (device,), spans in hulls.group_by("device", maintain_order=True):
-        of_device = _of_steps(
+        of_device = _step_spans(
             ints(spans, "begin"),
             ints(spans, "end"),
             handles(spans, "step_row"),
@@ -122,7 +122,7 @@ def launch_lines(
 ) -> LaunchLines:
     """Add up the launch calls that put work on each device, step by step."""
     totals = _launch_totals(correlation, activity_steps)
-    code = names.codes(step_names(steps))
+    code = names.name_codes(step_names(steps))
     lines = []
     launches, launch = correlation.launches, correlation.launch_of_activity
     launched_on = handles(correlation.activity, "device")
@@ -145,11 +145,10 @@ def launch_lines(
             calls.within(begin, end),
         )
         lines.append(
-            DerivedLine("launch_stats", int(str(device)), None, found.ordered())
+            DerivedLine("launch_stats", int(str(device)), None, found.order_spans())
         )
     return LaunchLines(
-        lines,
-        totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items()),
+        lines, totals.select(pl.col(name).cast(kind) for name, kind in _TOTALS.items())
     )
 
 
@@ -190,7 +189,7 @@ def _launch_totals(
         dur_ps = np.concatenate((dur_ps, dur_ps[further]))
         events = np.concatenate((events, events[further]))
     count = places.count
-    hulls = hulls_by(place, start_ps, dur_ps, count=count)
+    hulls = hulls_by_code(place, start_ps, dur_ps, count=count)
     calls = extremes_by(place, dur_ps, count=count)
     of_call = by_row(hulls.first_ps, place, none=0)
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
@@ -215,7 +214,7 @@ def _launch_totals(
     )
 
 
-def _of_steps(
+def _step_spans(
     start_ps: NDArray[np.int64],
     end_ps: NDArray[np.int64],
     step: NDArray[np.int32],
@@ -229,4 +228,4 @@ def _of_steps(
         code[step],
         events[step],
         step,
-    ).ordered()
+    ).order_spans()

@@ -88,9 +88,9 @@ def sections_and_tracks(
     Args:
         streams: Row of `tracks` → its place among the streams of its device.
     """
-    sections = _sections(tracks, devices)
-    recorded = _recorded(tracks, sections, lines)
-    derived = _derived(tracks, sections, lines, streams)
+    sections = _arrange_sections(tracks, devices)
+    recorded = _recorded_tracks(tracks, sections, lines)
+    derived = _derived_tracks(tracks, sections, lines, streams)
     arranged = (
         pl.concat((recorded, derived), how="diagonal_relaxed")
         .sort(
@@ -113,7 +113,7 @@ def sections_and_tracks(
     )
 
 
-def _sections(
+def _arrange_sections(
     tracks: pl.DataFrame, devices: pl.DataFrame | Unavailable
 ) -> pl.DataFrame:
     first = tracks.with_row_index("row")
@@ -158,7 +158,7 @@ def _sections(
     )
 
 
-def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
+def _source_line_tracks(tracks: pl.DataFrame) -> list[int]:
     """Return the tracks of lines of the program: they repeat their functions."""
     sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
     read = {
@@ -169,20 +169,18 @@ def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
     return [row for row, it in read.items() if it and it.kind in lines]
 
 
-def _recorded(
+def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
     """Return recorded tracks with events; stored lines also derived come last."""
     anew = {(line.device, line.view) for line in lines if line.device is not None}
     replaced = pl.DataFrame(
-        list(anew),
-        schema={"device": pl.Int32, "view": pl.String},
-        orient="row",
+        list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
     found = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
-        .filter(~pl.col("source").is_in(_of_source_lines(tracks)))
+        .filter(~pl.col("source").is_in(_source_line_tracks(tracks)))
         .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
         .rename({"derived": "view"})
         .join(
@@ -220,14 +218,16 @@ def _recorded(
         .when(samples)
         .then((pl.col("id") - SAMPLES_BASE) % CORE_TIME_BASE)
         .otherwise("id"),
-        view_rank=_view_rank(view),
+        view_rank=(
+            view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
+        ).fill_null(0),
     ).select(
         *("section", "name", "kind", "view", "source", "id", "folded"),
         *("rank", "order", "place", "view_rank"),
     )
 
 
-def _derived(
+def _derived_tracks(
     tracks: pl.DataFrame,
     sections: pl.DataFrame,
     lines: Sequence[DerivedLine],
@@ -286,12 +286,6 @@ def _derived(
     return pl.DataFrame(rows, schema=schema)
 
 
-def _view_rank(view: pl.Expr) -> pl.Expr:
-    return (
-        view.replace_strict(_VIEW_RANK, default=-1, return_dtype=pl.Int32) + 1
-    ).fill_null(0)
-
-
 #: Deep enough for nearly every track; a deeper one is done again with room for all.
 _USUAL_DEPTH: Final = 1024
 
@@ -321,7 +315,7 @@ class TrackRows(Frozen, frozen=True):
     lanes: tuple[tuple[Lane, ...], ...]
 
 
-def lay(
+def lay_spans(
     start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
@@ -367,7 +361,12 @@ def recorded_rows(
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
         simple = not folds and not len(beside)
-        if simple and _as_nested(starts, durs, nesting, track, nested=nested):
+        # Depths can serve as rows where no span ends after the one around it.
+        if simple and (
+            not nesting.overhangs[track]
+            if nested
+            else bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
+        ):
             rows = int(row[part].max(initial=0)) + 1
             lanes.append((Lane(0, rows, "main"),) if begin < end else ())
             continue
@@ -378,20 +377,6 @@ def recorded_rows(
     return TrackRows(row, tuple(lanes))
 
 
-def _as_nested(
-    starts: NDArray[np.int64],
-    durs: NDArray[np.int64],
-    nesting: Nesting,
-    track: int,
-    *,
-    nested: bool,
-) -> bool:
-    """Return whether depths can serve as rows: no span ends after the one around it."""
-    if nested:
-        return not nesting.overhangs[track]
-    return bool((starts[1:] >= starts[:-1] + durs[:-1]).all())
-
-
 def _lay_groups(
     starts: NDArray[np.int64],
     durs: NDArray[np.int64],
@@ -399,7 +384,6 @@ def _lay_groups(
     beside: NDArray[np.int64],
     hidden: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
-    """Lay out one track: nested spans, below them overlaps, then hidden events."""
     group = np.zeros(len(starts), np.uint8)
     group[beside] = 1
     if hidden is not None:
@@ -439,7 +423,7 @@ def _lay_chosen(
     further = "overlap" if kind == "main" else kind
     if not nested:
         some = np.arange(len(row)) if chosen is None else np.flatnonzero(chosen)
-        count = _spread(start_ps, dur_ps, some, row)
+        count = _spread_lanes(start_ps, dur_ps, some, row)
         kinds = [kind, *[further] * (count - 1)]
         return tuple(Lane(at, 1, each) for at, each in enumerate(kinds))
     # Write the depths of the chosen spans.
@@ -456,19 +440,18 @@ def _lay_chosen(
     apart = np.flatnonzero(is_apart if chosen is None else is_apart & chosen)
     lanes = [Lane(0, depths, kind)]
     if len(apart):
-        count = _spread(start_ps, dur_ps, apart, row)
+        count = _spread_lanes(start_ps, dur_ps, apart, row)
         row[apart] += depths
         lanes += [Lane(depths + at, 1, further) for at in range(count)]
     return tuple(lanes)
 
 
-def _spread(
+def _spread_lanes(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     some: NDArray[np.int64],
     row: NDArray[np.int32],
 ) -> int:
-    """Write the lanes of some spans, and return how many there are."""
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
     lane, free = (np.empty(len(some), np.int32) for _ in range(2))

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from stepscope.errors import BadUsage
-from stepscope.remote.transport import METADATA_KEY, bearer, checked_token
+from stepscope.remote.transport import METADATA_KEY, bearer_value, checked_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ _REFUSAL: Final = (
 )
 
 
-def token_of(
+def choose_token(
     token: str | None, open_to: str | None, *, is_local: bool, is_socket: bool
 ) -> str | None:
     """Return what clients have to send; None where they have to send nothing.
@@ -85,7 +85,7 @@ class Doorkeeper:
 
     def __init__(self, grpc: Any, token: str) -> None:
         """Prepare to compare what clients send."""
-        self._wanted = bearer(token).encode()
+        self._wanted = bearer_value(token).encode()
 
         def refuse(_requests: object, context: Any) -> None:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, _REFUSAL)

@@ -14,8 +14,8 @@ import msgspec
 from stepscope.errors import StepscopeError
 from stepscope.remote import client
 from stepscope.remote.addresses import is_loopback
-from stepscope.remote.captures import Refusal, RefusedCapture, checked
-from stepscope.remote.destinations import landing
+from stepscope.remote.captures import Refusal, RefusedCapture, check_request
+from stepscope.remote.destinations import client_destination
 from stepscope.remote.messages import NewProfileSessionResponse
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class WorkerSessions:
         self._allowed = set(peers)
         self._one = threading.Lock()
 
-    def allow(self, *addresses: str) -> None:
+    def allow_addresses(self, *addresses: str) -> None:
         """Let more addresses be called: the server's own are known when it listens."""
         for address in addresses:
             self._allowed.add(address)
@@ -52,7 +52,9 @@ class WorkerSessions:
             if is_loopback(host):
                 self._allowed.add(f"localhost:{port}")
 
-    def record(self, request: NewProfileSessionRequest) -> NewProfileSessionResponse:
+    def record_hosts(
+        self, request: NewProfileSessionRequest
+    ) -> NewProfileSessionResponse:
         """Record on all hosts that are named, at the same time, for a client.
 
         Raises:
@@ -60,9 +62,17 @@ class WorkerSessions:
                 written where the client wants them, the request makes no sense, or
                 such a recording is under way.
         """
-        hosts = self._hosts(request.hosts)
-        place = self._place(request)
-        duration_ms, _ = checked(request.request)
+        hosts = tuple(dict.fromkeys(request.hosts))
+        if not hosts or not self._allowed.issuperset(hosts):
+            raise RefusedCapture(
+                Refusal.PERMISSION_DENIED,
+                "a host of the request is none that this server calls: itself, and "
+                "those that its program named (ss.server.start(peers=[…])). Name "
+                "them there, or give all addresses to the client "
+                "(stepscope capture A B …).",
+            )
+        place = self._choose_destination(request)
+        duration_ms, _ = check_request(request.request)
         if not duration_ms:
             return NewProfileSessionResponse(empty_trace=True)
         # Each host hands its recording over: it writes nothing itself.
@@ -89,21 +99,9 @@ class WorkerSessions:
             error_message=outcome.problems(), empty_trace=not outcome.hosts
         )
 
-    def _hosts(self, given: tuple[str, ...]) -> tuple[str, ...]:
-        hosts = tuple(dict.fromkeys(given))
-        if not hosts or not self._allowed.issuperset(hosts):
-            raise RefusedCapture(
-                Refusal.PERMISSION_DENIED,
-                "a host of the request is none that this server calls: itself, and "
-                "those that its program named (ss.server.start(peers=[…])). Name "
-                "them there, or give all addresses to the client "
-                "(stepscope capture A B …).",
-            )
-        return hosts
-
-    def _place(self, request: NewProfileSessionRequest) -> Destination:
+    def _choose_destination(self, request: NewProfileSessionRequest) -> Destination:
         asked = request.request
-        place = landing(
+        place = client_destination(
             self._logdir,
             request.repository_root or asked.repository_root,
             request.session_id or asked.session_id,

@@ -46,14 +46,15 @@ class Place(NamedTuple):
         """Whether only this machine reaches it."""
         return self.is_socket or is_loopback(self.host)
 
-    def check(self) -> None:
+    def check_place(self) -> None:
         """Make the folder of a socket, and find out whether a server can listen.
 
         Raises:
             BadUsage: It cannot, or others reach the folder.
         """
         if self.is_socket:
-            reason = "it has no port" if self.port else _why_no_socket(self._path)
+            path = Path(self.host.removeprefix(SOCKET))
+            reason = "it has no port" if self.port else _why_no_socket(path)
             if reason:
                 raise BadUsage(_NO_SOCKET.format(self.host, reason))
             return
@@ -62,9 +63,9 @@ class Place(NamedTuple):
                 f"port={self.port!r} does not exist; give 0 to {_LAST_PORT}."
             )
         if self.port and _is_taken(self.host, self.port):
-            raise self.refused("it is taken")
+            raise self.refused_place("it is taken")
 
-    def refused(self, reason: object) -> BadUsage:
+    def refused_place(self, reason: object) -> BadUsage:
         """Return the error for a place where a server cannot listen."""
         return BadUsage(
             (_NO_SOCKET if self.is_socket else _CANNOT).format(self.target, reason)
@@ -75,13 +76,9 @@ class Place(NamedTuple):
         """What gRPC is asked to listen at."""
         return self.host if self.is_socket else f"{self.host}:{self.port}"
 
-    def bound(self, port: int) -> Place:
+    def bound_place(self, port: int) -> Place:
         """Return the place with the port that was found."""
         return self if self.is_socket else Place(self.host, port)
-
-    @property
-    def _path(self) -> Path:
-        return Path(self.host.removeprefix(SOCKET))
 
 
 def _why_no_socket(path: Path) -> str:
@@ -101,7 +98,7 @@ def _why_others_reach(folder: Path) -> str:
     """Return why a folder is not the user's alone; empty where it is."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        return f"{folder} is no folder, but a link or a file"
+        return f"{folder} is not a folder but a link or a file"
     if status.st_uid != os.getuid() or status.st_mode & _OF_OTHERS:
         return f"others than its user reach {folder}"
     return ""

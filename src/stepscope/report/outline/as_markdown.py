@@ -29,25 +29,27 @@ _MOST_MARKS: Final = 72
 
 def render(outline: Outline) -> str:
     """Write an outline as Markdown that shows every name as it is."""
-    return "\n\n".join(_blocks(outline)) + "\n"
+    return "\n\n".join(_markdown_blocks(outline)) + "\n"
 
 
-def _blocks(outline: Sequence[Part]) -> Iterator[str]:
+def _markdown_blocks(outline: Sequence[Part]) -> Iterator[str]:
     """Write the parts; labels that follow each other are one list."""
     labels: list[str] = []
     for part in outline:
         if isinstance(part, parts.Labelled):
-            labels.append(f"- {_escaped(f'{part.label.capitalize()}: {part.text}')}")
+            labels.append(
+                f"- {_escape_text(f'{part.label.capitalize()}: {part.text}')}"
+            )
             continue
         if labels:
             yield "\n".join(labels)
             labels = []
-        yield from _written(part)
+        yield from _part_blocks(part)
     if labels:
         yield "\n".join(labels)
 
 
-def _written(part: Part) -> Iterator[str]:
+def _part_blocks(part: Part) -> Iterator[str]:
     match part:
         case parts.Code():
             longest = max(map(len, re.findall("`+", part.text)), default=0)
@@ -55,45 +57,47 @@ def _written(part: Part) -> Iterator[str]:
             yield f"{fence}\n{part.text}\n{fence}"
         case parts.Bullets():
             yield "\n".join(
-                f"{f'{number}.' if part.numbered else '-'} {_escaped(item)}"
+                f"{f'{number}.' if part.numbered else '-'} {_escape_text(item)}"
                 for number, item in enumerate(part.items, 1)
             )
         case parts.Table():
-            yield _table(part)
+            yield _table_block(part)
         case parts.Bars():
-            yield _table(_table_of_bars(part))
+            yield _table_block(_table_of_bars(part))
         case parts.Items():
             marked = (f"{item.mark} {item.text}" for item in part.items)
             # A bullet of the page is one of the list.
             items = tuple(text.removeprefix("• ") for text in marked)
-            yield from _written(parts.Bullets(items))
-            yield from _blocks([below for item in part.items for below in item.below])
+            yield from _part_blocks(parts.Bullets(items))
+            yield from _markdown_blocks(
+                [below for item in part.items for below in item.below]
+            )
         case parts.Break():
             pass
         case _:
-            yield _line(part)
+            yield _sentence_block(part)
 
 
-def _line(part: parts.Sentences) -> str:  # noqa: PLR0911 - one for each part
+def _sentence_block(part: parts.Sentences) -> str:  # noqa: PLR0911 - one for each part
     match part:
         case parts.Title():
-            return f"# {_escaped(part.run)}"
+            return f"# {_escape_text(part.run)}"
         case parts.Heading():
-            return f"{'#' * part.level} {_escaped(part.text)}"
+            return f"{'#' * part.level} {_escape_text(part.text)}"
         case parts.Check():
-            return f"### {_escaped(f'{part.finding}: {part.title}')}"
+            return f"### {_escape_text(f'{part.finding}: {part.title}')}"
         case parts.Paragraph(text=text, strong=True):
-            return f"**{_escaped(text)}**"
+            return f"**{_escape_text(text)}**"
         case parts.Excerpt():
-            return _escaped(f"{part.text} {part.note}")
+            return _escape_text(f"{part.text} {part.note}")
         case parts.More():
-            return _escaped(f"More: `{part.command}`")
+            return _escape_text(f"More: `{part.command}`")
         case parts.Series():
             drawn, per_mark = sparkline(part.values, _MOST_MARKS)
             note = "" if per_mark == 1 else f" each mark the longest of {per_mark}"
-            return _escaped(f"{part.label}`{drawn}`{note}")
+            return _escape_text(f"{part.label}`{drawn}`{note}")
         case _:
-            return _escaped(part.text)
+            return _escape_text(part.text)
 
 
 def _table_of_bars(part: parts.Bars) -> parts.Table:
@@ -113,27 +117,27 @@ def _table_of_bars(part: parts.Bars) -> parts.Table:
     return parts.Table((*header, ""), noted, frozenset({3}))
 
 
-def _table(part: parts.Table) -> str:
+def _table_block(part: parts.Table) -> str:
     columns = range(len(part.header))
     left = part.left | part.words
     sides = ["---" if at in left else "--:" for at in columns]
-    rows = [[_escaped(one) for one in row] for row in (part.header, *part.rows)]
+    rows = [[_escape_text(one) for one in row] for row in (part.header, *part.rows)]
     rows.insert(1, sides)
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return a text that Markdown shows as it is, code between accents kept."""
     one_line = " ".join(text.split())
     written, end = [], 0
     for code in _CODE.finditer(one_line):
         # A bar ends a cell of a table even in code.
         inside = code.group().replace("|", "\\|")
-        written += [_plain(one_line[end : code.start()]), inside]
+        written += [_escape_marks(one_line[end : code.start()]), inside]
         end = code.end()
-    written.append(_plain(one_line[end:]))
+    written.append(_escape_marks(one_line[end:]))
     return _BEGINS.sub(r"\1\\\2", "".join(written))
 
 
-def _plain(text: str) -> str:
+def _escape_marks(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text).replace("`", "\\`")

@@ -11,10 +11,10 @@ from stepscope.report.page import (
     cut,
     cut_middle,
     line,
-    more,
+    more_line,
     plain_text,
     sparkline,
-    table,
+    table_lines,
     wrapped,
 )
 from stepscope.report.words.names import percent
@@ -46,7 +46,7 @@ def render(outline: Outline, *, width: int) -> list[Line]:
         )
         if at and (isinstance(part, parts.Heading) or tables):
             lines.append(line())
-        lines += _lines(part, width)
+        lines += _part_lines(part, width)
     return [*lines, line()]
 
 
@@ -55,18 +55,20 @@ def render_page(outline: Outline, *, width: int) -> str:
     return plain_text(render(outline, width=width)[:-1])
 
 
-def _lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one for each part
+def _part_lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one for each part
     match part:
         case parts.Labelled():
-            return _labelled(part, width)
+            label = Piece(f"    {'' if part.again else part.label:7}", "dim")
+            if part.shortened:
+                return [line(label, cut(part.text, width - _LABEL_WIDTH))]
+            first, *others = wrapped(part.text, width, indent=_LABEL_WIDTH)
+            return [line(label, first[1]), *others]
         case parts.Bullets():
-            return _bullets(part, width)
-        case parts.Items():
-            return _items(part, width)
+            return _bullet_lines(part, width)
+        case parts.Items() | parts.Bars():
+            return _lines_with_details(part, width)
         case parts.Table():
-            return _table(part, width)
-        case parts.Bars():
-            return _bars(part, width)
+            return _table_lines(part, width)
         case parts.Heading():
             title: Role = "title" if part.level == 1 else "heading"
             return wrapped(part.text, width, indent=0, role=title)
@@ -75,10 +77,26 @@ def _lines(part: Part, width: int) -> list[Line]:  # noqa: PLR0911 - one for eac
         case parts.Paragraph():
             return wrapped(part.text, width, indent=part.indent, role=part.role)
         case _:
-            return [_line(part, width)]
+            return [_part_line(part, width)]
 
 
-def _line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
+def _lines_with_details(part: parts.Items | parts.Bars, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for item in part.items if isinstance(part, parts.Items) else part.bars:
+        if isinstance(item, parts.Item):
+            first, *others = wrapped(item.text, width, indent=4)
+            mark = Piece(item.mark, item.role)
+            lines += [line("  ", mark, " ", *first[1:]), *others]
+        else:
+            room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
+            numbers = f"{item.time:>11}{percent(item.percent):>9}  "
+            drawn = Piece(bar(item.percent / 100, room), "bar")
+            lines.append(line(f"  {item.name:<{_NAME_WIDTH}}{numbers}", drawn))
+        lines += [row for below in item.below for row in _part_lines(below, width)]
+    return lines
+
+
+def _part_line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
     match part:
         case parts.Title():
             run = Piece(cut_middle(part.run, width - 12), "title")
@@ -89,9 +107,14 @@ def _line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
         case parts.Code():
             return line(" " * part.indent, Piece(part.text, "code"))
         case parts.More():
-            return more(part.command)
+            return more_line(part.command)
         case parts.Series():
-            return _series(part, width)
+            room = width - 4 - len(part.label)
+            if len(part.values) > room:
+                room -= _NOTE_WIDTH
+            drawn, per_mark = sparkline(part.values, room)
+            note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
+            return line(f"  {part.label}", Piece(drawn, "bar"), Piece(note, "dim"))
         case parts.Check():
             mark = Piece(part.mark, part.role)
             return line("    ", mark, Piece(f"  {part.finding}", "dim"))
@@ -99,15 +122,7 @@ def _line(part: Part, width: int) -> Line:  # noqa: PLR0911 - one for each part
             return line()
 
 
-def _labelled(part: parts.Labelled, width: int) -> list[Line]:
-    label = Piece(f"    {'' if part.again else part.label:7}", "dim")
-    if part.shortened:
-        return [line(label, cut(part.text, width - _LABEL_WIDTH))]
-    first, *others = wrapped(part.text, width, indent=_LABEL_WIDTH)
-    return [line(label, first[1]), *others]
-
-
-def _bullets(part: parts.Bullets, width: int) -> list[Line]:
+def _bullet_lines(part: parts.Bullets, width: int) -> list[Line]:
     lines: list[Line] = []
     for number, item in enumerate(part.items, 1):
         first, *others = wrapped(item, width, indent=4, role=part.role)
@@ -116,47 +131,18 @@ def _bullets(part: parts.Bullets, width: int) -> list[Line]:
     return lines
 
 
-def _items(part: parts.Items, width: int) -> list[Line]:
-    lines: list[Line] = []
-    for item in part.items:
-        first, *others = wrapped(item.text, width, indent=4)
-        lines += [line("  ", Piece(item.mark, item.role), " ", *first[1:]), *others]
-        lines += [one for below in item.below for one in _lines(below, width)]
-    return lines
-
-
-def _bars(part: parts.Bars, width: int) -> list[Line]:
-    room = max(width - _NAME_WIDTH - _NUMBERS_WIDTH - 4, 10)
-    lines: list[Line] = []
-    for one in part.bars:
-        name = f"  {one.name:<{_NAME_WIDTH}}"
-        numbers = f"{one.time:>11}{percent(one.percent):>9}  "
-        lines.append(line(name + numbers, Piece(bar(one.percent / 100, room), "bar")))
-        lines += [piece for below in one.below for piece in _lines(below, width)]
-    return lines
-
-
-def _series(part: parts.Series, width: int) -> Line:
-    room = width - 4 - len(part.label)
-    if len(part.values) > room:
-        room -= _NOTE_WIDTH
-    drawn, per_mark = sparkline(part.values, room)
-    note = "" if per_mark == 1 else f"  each mark the longest of {per_mark}"
-    return line(f"  {part.label}", Piece(drawn, "bar"), Piece(note, "dim"))
-
-
-def _table(part: parts.Table, width: int) -> list[Line]:
+def _table_lines(part: parts.Table, width: int) -> list[Line]:
     for heading in part.expendable:
         if _least_width(part) > width:
             names = enumerate(part.header)
             part = part.with_columns([at for at, name in names if name != heading])
     if part.words and _least_width(part) > width:
         # Sentences in cells are wrapped, and a table cannot do that.
-        sentences = tuple(_sentence(part, row) for row in part.rows)
-        return _bullets(parts.Bullets(sentences), width)
+        sentences = tuple(_row_sentence(part, row) for row in part.rows)
+        return _bullet_lines(parts.Bullets(sentences), width)
     left = part.left | part.words
     align: list[Align] = ["<" if at in left else ">" for at in range(len(part.header))]
-    drawn = table(part.header, part.rows, align=align, width=width, stretch=0)
+    drawn = table_lines(part.header, part.rows, align=align, width=width, stretch=0)
     return drawn if any(part.header) else drawn[1:]
 
 
@@ -167,7 +153,7 @@ def _least_width(part: parts.Table) -> int:
     return min(first, _NARROWEST) + sum(others) + 2 * (1 + len(others))
 
 
-def _sentence(part: parts.Table, row: tuple[str, ...]) -> str:
+def _row_sentence(part: parts.Table, row: tuple[str, ...]) -> str:
     """Write a row as its name and its other cells, each after its heading."""
     cells = [
         f"{heading}: {cell}" if heading else cell

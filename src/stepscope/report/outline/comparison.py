@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph, Table
 from stepscope.report.outline.promises import promise_lines
-from stepscope.report.words.names import CATEGORY_NAMES, listed, ms, percent
+from stepscope.report.words.names import CATEGORY_NAMES, join_words, ms, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stepscope.compare.changes import Change
-    from stepscope.compare.comparison import Comparison, FindingChange
-    from stepscope.compare.parity import Check, Parity
+    from stepscope.compare.comparison import Comparison
+    from stepscope.compare.parity import Check
     from stepscope.compare.synthetic import SyntheticInput
     from stepscope.report.outline.parts import Outline, Part
 
@@ -46,6 +46,10 @@ _EVIDENCE: Final = {
 }
 #: From here on a factor reads better than percents.
 _MANY_PERCENT: Final = 200.0
+_VOUCHED: Final = (
+    "The recordings do not prove that the work is the same; it was stated "
+    "(--same-work)."
+)
 _STATES: Final = {"same": "same", "differs": "differs", "unknown": "not known"}
 #: A share that reads as 100 %.
 _ALL: Final = 0.995
@@ -58,7 +62,7 @@ _BECAME: Final = {
 }
 
 
-def verdict(found: Comparison) -> str:
+def verdict_sentence(found: Comparison) -> str:
     """Write in one sentence what became of the step's time."""
     time = found.step_time
     if time is None:
@@ -94,7 +98,7 @@ def change_words(value: float) -> str:
     return f"{'+' if value > 0 else '−'}{ms(abs(value))}"
 
 
-def explaining(found: Comparison) -> tuple[str, ...]:
+def explaining_sentences(found: Comparison) -> tuple[str, ...]:
     """Write what explains the change of the step; nothing where there is none."""
     time = found.step_time
     if time is None:
@@ -110,14 +114,20 @@ def explaining(found: Comparison) -> tuple[str, ...]:
         ("kernels", kernels),
     ):
         least = LEAST_SHARE * time.base_ms
-        kinds = list(_kinds([it for it in changes if abs(it.change_ms) >= least]))
+        kinds = []
+        for kind, words in _BECAME.items():
+            sizes_ms = [
+                change.change_ms
+                for change in changes
+                if change.kind == kind and abs(change.change_ms) >= least
+            ]
+            if sizes_ms:
+                size = change_words(sum(sizes_ms))
+                kinds.append(f"{len(sizes_ms):,} {words} ({size})")
         if kinds:
-            told.append(f"Of {what}, {listed(kinds)} a {found.per}.")
+            told.append(f"Of {what}, {join_words(kinds)} a {found.per}.")
     if found.parity.vouched:
-        told.append(
-            "The recordings do not prove that the work is the same; it was stated "
-            "(--same-work)."
-        )
+        told.append(_VOUCHED)
     return tuple(told)
 
 
@@ -132,14 +142,7 @@ def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
             and sign * one.share_percent >= _LEAST_PERCENT
         ]
         if named:
-            yield f"{lead} {listed(named[:_MOST_OWNERS])}."
-
-
-def _kinds(changes: Sequence[Change]) -> Iterator[str]:
-    for kind, words in _BECAME.items():
-        mine = [one.change_ms for one in changes if one.kind == kind]
-        if mine:
-            yield f"{len(mine):,} {words} ({change_words(sum(mine))})"
+            yield f"{lead} {join_words(named[:_MOST_OWNERS])}."
 
 
 def check_words(one: Check) -> str:
@@ -148,7 +151,7 @@ def check_words(one: Check) -> str:
     if one.overlap is not None:
         parts.append(f"{100 * one.overlap:.0f} % in common")
     if one.base is not None and one.new is not None:
-        base, new = _grouped(one.base), _grouped(one.new)
+        base, new = _grouped_digits(one.base), _grouped_digits(one.new)
         parts.append(base if base == new else f"base {base}, new {new}")
     if one.by is not None:
         parts.append(f"seen from {_EVIDENCE.get(one.by, one.by)}")
@@ -163,7 +166,7 @@ def check_words(one: Check) -> str:
     return f"{_TOPICS[one.topic]}: {state}{beside}"
 
 
-def _grouped(told: str) -> str:
+def _grouped_digits(told: str) -> str:
     """Write a count as all pages do; other texts stay."""
     return f"{int(told):,}" if told.isdecimal() else told
 
@@ -179,24 +182,49 @@ _KINDS: Final = {
 
 def comparison_outline(found: Comparison) -> Outline:
     """Write parity first, then the verdict, then what changed."""
-    return (
-        Heading(f"{found.new.run} against {found.base.run}", 1),
-        Paragraph(verdict(found), strong=True),
-        *_synthetic(found.synthetic_input),
-        *_runs(found),
-        Heading("Is it the same work?"),
-        *_parity(found.parity),
-        *_explaining(found),
-        *_breakdown(found),
-        *_owners(found),
-        *_table(found, "ops", "What ops gained or lost", "op"),
-        *_table(found, "kernels", "What kernels gained or lost", "kernel"),
-        *_findings(found.findings),
-        *_promises(found),
-    )
+    return tuple(_comparison_parts(found))
 
 
-def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
+def _comparison_parts(found: Comparison) -> Iterator[Part]:
+    parity = found.parity
+    yield Heading(f"{found.new.run} against {found.base.run}", 1)
+    yield Paragraph(verdict_sentence(found), strong=True)
+    yield from _synthetic_parts(found.synthetic_input)
+    yield from _run_parts(found)
+    yield Heading("Is it the same work?")
+    yield Bullets(tuple(check_words(check) for check in parity.checks))
+    if parity.unavailable is not None:
+        yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
+    elif parity.vouched:
+        yield Paragraph(_VOUCHED)
+    if sentences := explaining_sentences(found):
+        yield Heading("What explains the change")
+        yield Bullets(sentences)
+    yield from _breakdown_parts(found)
+    yield from _owner_parts(found)
+    yield from _change_parts(found, "ops", "What ops gained or lost", "op")
+    yield from _change_parts(found, "kernels", "What kernels gained or lost", "kernel")
+    if found.findings:
+        rows = tuple(
+            (
+                f"{change.id}: {change.title}",
+                _KINDS[change.change],
+                _time_cell(change.base_ms),
+                _time_cell(change.new_ms),
+            )
+            for change in found.findings
+        )
+        yield Heading("Findings")
+        header = ("finding", "", "a step, base", "a step, new")
+        yield Table(header, rows, frozenset({1}))
+    if found.promises:
+        yield Heading("Was it worth what was promised?")
+        # Why nothing can be said of any of them is said above.
+        lines = promise_lines(found.promises, found.per, reasons=parity.comparable)
+        yield Bullets(tuple(lines))
+
+
+def _synthetic_parts(found: SyntheticInput | None) -> Iterator[Part]:
     """Say whether the run on real data waits for its input."""
     if found is None:
         return
@@ -217,14 +245,14 @@ def _synthetic(found: SyntheticInput | None) -> Iterator[Part]:
     yield Paragraph(text)
 
 
-def _runs(found: Comparison) -> Iterator[Part]:
+def _run_parts(found: Comparison) -> Iterator[Part]:
     rows = tuple(
         (
             f"{label}: {one.run}",
             f"{one.steps:,}",
-            _time(one.mean_ms),
-            _time(one.median_ms),
-            _time(one.recording_ms),
+            _time_cell(one.mean_ms),
+            _time_cell(one.median_ms),
+            _time_cell(one.recording_ms),
         )
         for label, one in (("base", found.base), ("new", found.new))
     )
@@ -236,30 +264,13 @@ def _runs(found: Comparison) -> Iterator[Part]:
         )
 
 
-def _time(value: float | None) -> str:
+def _time_cell(value: float | None) -> str:
     if value is None:
         return "–"
     return ms(value) if value else "0 ms"
 
 
-def _parity(parity: Parity) -> Iterator[Part]:
-    yield Bullets(tuple(check_words(one) for one in parity.checks))
-    if parity.unavailable is not None:
-        yield Paragraph(f"{parity.unavailable.reason} {parity.unavailable.remedy}")
-    elif parity.vouched:
-        yield Paragraph(
-            "The recordings do not prove that the work is the same; it was stated "
-            "(--same-work)."
-        )
-
-
-def _explaining(found: Comparison) -> Iterator[Part]:
-    if sentences := explaining(found):
-        yield Heading("What explains the change")
-        yield Bullets(sentences)
-
-
-def _breakdown(found: Comparison) -> Iterator[Part]:
+def _breakdown_parts(found: Comparison) -> Iterator[Part]:
     told = [one for one in found.breakdown or () if one.base_ms or one.new_ms]
     if not told:
         return
@@ -267,17 +278,17 @@ def _breakdown(found: Comparison) -> Iterator[Part]:
     rows = tuple(
         (
             CATEGORY_NAMES[one.name],
-            _time(one.base_ms),
-            _time(one.new_ms),
+            _time_cell(one.base_ms),
+            _time_cell(one.new_ms),
             change_words(one.change_ms) if one.certain else "by chance",
-            _share(one),
+            _share_cell(one),
         )
         for one in told
     )
     yield Table(("category", "base", "new", "change", "share of it"), rows)
 
 
-def _share(one: Change) -> str:
+def _share_cell(one: Change) -> str:
     if one.share_percent is None or one.certain is False:
         return "–"
     size = percent(abs(one.share_percent))
@@ -286,20 +297,20 @@ def _share(one: Change) -> str:
     return f">−{size[1:]}" if size.startswith("<") else f"−{size}"
 
 
-def _owners(found: Comparison) -> Iterator[Part]:
+def _owner_parts(found: Comparison) -> Iterator[Part]:
     if not found.owners:
         return
     yield Heading(f"Whose time changed, mean {found.per}")
     rows = tuple(
         (
             OWNER_WORDS[one.name],
-            _time(one.base_ms),
-            _time(one.new_ms),
+            _time_cell(one.base_ms),
+            _time_cell(one.new_ms),
             change_words(one.change_ms),
             f"{change_words(one.low_ms or 0.0)} to {change_words(one.high_ms or 0.0)}"
             if one.certain
             else "by chance",
-            _share(one),
+            _share_cell(one),
         )
         for one in found.owners[:_MOST_ROWS]
     )
@@ -307,7 +318,9 @@ def _owners(found: Comparison) -> Iterator[Part]:
     yield Table(header, rows)
 
 
-def _table(found: Comparison, field: str, title: str, what: str) -> Iterator[Part]:
+def _change_parts(
+    found: Comparison, field: str, title: str, what: str
+) -> Iterator[Part]:
     changes: Sequence[Change] | None = getattr(found, field)
     if changes is None:
         absent = next((one for one in found.missing if one.field == field), None)
@@ -337,33 +350,8 @@ def _change_row(one: Change, what: str) -> tuple[str, ...]:
         "new" if one.base_ms is None else ms(one.base_ms),
         "gone" if one.new_ms is None else ms(one.new_ms),
         change_words(one.change_ms),
-        _share(one),
+        _share_cell(one),
     )
     if what != "kernel":
         return row
     return (*row, f"{one.base_runs or 0:.4g} → {one.new_runs or 0:.4g}")
-
-
-def _findings(changes: Sequence[FindingChange]) -> Iterator[Part]:
-    if not changes:
-        return
-    yield Heading("Findings")
-    rows = tuple(
-        (
-            f"{one.id}: {one.title}",
-            _KINDS[one.change],
-            _time(one.base_ms),
-            _time(one.new_ms),
-        )
-        for one in changes
-    )
-    yield Table(("finding", "", "a step, base", "a step, new"), rows, frozenset({1}))
-
-
-def _promises(found: Comparison) -> Iterator[Part]:
-    if not found.promises:
-        return
-    yield Heading("Was it worth what was promised?")
-    # Why nothing can be said of any of them stands above.
-    lines = promise_lines(found.promises, found.per, reasons=found.parity.comparable)
-    yield Bullets(tuple(lines))

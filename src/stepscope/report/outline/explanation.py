@@ -10,18 +10,18 @@ from stepscope.advice.explanation import GAIN_FIELD
 from stepscope.patterns import Pattern
 from stepscope.report.outline.parts import Bullets, Code, Heading, Paragraph, Table
 from stepscope.report.words.findings import (
+    cause_words,
     evidence_words,
-    gain,
+    gain_words,
     headline,
     limit_words,
-    names,
+    number_rows,
     number_words,
-    numbers,
-    pattern,
-    reasons,
-    standing,
+    part_shares,
+    pattern_sentence,
+    standing_words,
 )
-from stepscope.report.words.names import listed
+from stepscope.report.words.names import join_words
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ _MOST_ON_PATH: Final = 6
 _LEAST_ON_PATH: Final = 0.5
 #: Kernels of C++ templates have names of any length.
 _LONGEST: Final = 60
+_NAMELESS: Final = "without a name"
 _FLAGS: Final = {
     "unrecorded": "lack records of what ran in them, or of what their calls put on the "
     "device",
@@ -53,25 +54,30 @@ _FLAGS: Final = {
 
 def explanation_outline(found: Explanation) -> Outline:
     """Write verdict, numbers and evidence, then what was left out, then the rule."""
+    return tuple(_explanation_parts(found))
+
+
+def _explanation_parts(found: Explanation) -> Iterator[Part]:
     finding = found.finding
-    return (
-        Heading(f"{finding.id} · {found.run}", 1),
-        Paragraph(headline(finding), strong=True),
-        *_verdict(found),
-        *_numbers(finding),
-        *(part for one in found.signals for part in _signal(one)),
-        *_evidence(finding),
-        *_path(found),
-        *_left_out(found),
-        Heading("The rule"),
-        *(definition_of(finding.id) or (Paragraph(found.about),)),
-    )
+    yield Heading(f"{finding.id} · {found.run}", 1)
+    yield Paragraph(headline(finding), strong=True)
+    yield from _verdict_parts(found)
+    if rows := number_rows(finding):
+        yield Heading("The numbers of the finding")
+        yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
+    for one in found.signals:
+        yield from _signal_parts(one)
+    yield from _evidence_parts(finding)
+    yield from _critical_path_parts(found)
+    yield from _left_out_parts(found)
+    yield Heading("The rule")
+    yield from rule_definition(finding.id) or (Paragraph(found.about),)
 
 
-def _verdict(found: Explanation) -> Iterator[Part]:
+def _verdict_parts(found: Explanation) -> Iterator[Part]:
     finding = found.finding
     severity = f", {finding.severity}" if finding.status == "fail" else ""
-    verdict = f"{_STATUS[finding.status]}{severity} ({standing(finding)})"
+    verdict = f"{_STATUS[finding.status]}{severity} ({standing_words(finding)})"
     place = f"Stage {finding.stage} of the checklist: {found.stage}."
     told = [f"Verdict: {verdict}. {place}"]
     limit = finding.threshold
@@ -81,10 +87,10 @@ def _verdict(found: Explanation) -> Iterator[Part]:
             f"{limit.meaning}."
         )
     for label, text in (
-        ("Pattern", pattern(finding)),
-        ("From", reasons(finding)),
-        ("By name", names(finding)),
-        ("Gain", _promised(finding)),
+        ("Pattern", pattern_sentence(finding)),
+        ("From", cause_words(finding)),
+        ("By name", part_shares(finding)),
+        ("Gain", _gain_with_basis(finding)),
         ("To confirm", finding.confirm),
         ("What would refute it", finding.refute),
     ):
@@ -93,14 +99,14 @@ def _verdict(found: Explanation) -> Iterator[Part]:
     if finding.explained_by:
         by = finding.explained_by
         more = "which says more" if len(by) == 1 else "which say more"
-        told.append(f"The time is that of {listed(by)}, {more}.")
+        told.append(f"The time is that of {join_words(by)}, {more}.")
     if finding.unavailable is not None and finding.unavailable.remedy:
         told.append(f"To know: {finding.unavailable.remedy}")
     yield Bullets(tuple(told))
 
 
-def _promised(finding: Finding) -> str | None:
-    saving, text = finding.saving_ms, gain(finding)
+def _gain_with_basis(finding: Finding) -> str | None:
+    saving, text = finding.saving_ms, gain_words(finding)
     if saving is None or text is None:
         return None
     basis = (
@@ -113,28 +119,23 @@ def _promised(finding: Finding) -> str | None:
     return f"{text} ({basis}{missed})"
 
 
-def _numbers(finding: Finding) -> Iterator[Part]:
-    rows = numbers(finding)
-    if rows:
-        yield Heading("The numbers of the finding")
-        yield Table(("number", "value", "from"), tuple(rows), frozenset({2}))
-
-
-def _signal(one: SignalNumbers) -> Iterator[Part]:
+def _signal_parts(one: SignalNumbers) -> Iterator[Part]:
     yield Heading(f"What it read: {one.name.replace('_', ' ')}")
     if one.about:
         yield Paragraph(one.about)
     if one.unavailable is not None:
         yield Paragraph(f"Not there: {one.unavailable.reason} {one.unavailable.remedy}")
         return
-    rows = tuple((name, _value(name, value)) for name, value in one.numbers.items())
+    rows = tuple(
+        (name, _value_cell(name, value)) for name, value in one.numbers.items()
+    )
     if rows:
         yield Table(("number", "value"), rows, frozenset({1}))
     if one.more:
         yield Paragraph(f"{one.more:,} more numbers are not listed.")
 
 
-def _value(name: str, value: float | str | None) -> str:
+def _value_cell(name: str, value: float | str | None) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -147,7 +148,7 @@ def _value(name: str, value: float | str | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
-def _evidence(finding: Finding) -> Iterator[Part]:
+def _evidence_parts(finding: Finding) -> Iterator[Part]:
     if not finding.evidence:
         return
     yield Heading("Where to see it")
@@ -166,7 +167,7 @@ def _evidence(finding: Finding) -> Iterator[Part]:
     yield Code("stepscope show trace_viewer PATH --format json -o trace.json.gz")
 
 
-def _path(found: Explanation) -> Iterator[Part]:
+def _critical_path_parts(found: Explanation) -> Iterator[Part]:
     path = found.critical_path
     yield Heading("The critical path of a step")
     if path is None:
@@ -188,7 +189,11 @@ def _path(found: Explanation) -> Iterator[Part]:
     ):
         rows = tuple(
             (
-                _path_name(what, one.name),
+                _NAMELESS
+                if one.name is None
+                else OWNER_WORDS.get(one.name, one.name)
+                if what == "owner"
+                else one.name,
                 number_words(one.ms, "ms"),
                 number_words(one.percent, "percent"),
             )
@@ -198,13 +203,7 @@ def _path(found: Explanation) -> Iterator[Part]:
         yield Table((what, "of a step", "share"), rows)
 
 
-def _path_name(what: str, name: str | None) -> str:
-    if name is None:
-        return "without a name"
-    return OWNER_WORDS.get(name, name) if what == "owner" else name
-
-
-def _left_out(found: Explanation) -> Iterator[Part]:
+def _left_out_parts(found: Explanation) -> Iterator[Part]:
     one = found.left_out
     told = [f"{one.judged} of {one.windows} windows were judged."]
     if one.open_end:
@@ -212,7 +211,7 @@ def _left_out(found: Explanation) -> Iterator[Part]:
     told += [f"{n} {_FLAGS.get(flag, flag)}." for flag, n in one.flags.items()]
     if one.devices:
         told.append(
-            "The effect is that of the device that works most; looked at beside it: "
+            "The effect is that of the device that works most; also examined: "
             f"{', '.join(one.devices)}."
         )
     told += [f"Limit of the gain: {text}" for text in found.finding.floors]
@@ -231,7 +230,7 @@ _LINK: Final = Pattern(r"\[([^\]]*)\]\([^)]*\)")
 _ITEM: Final = Pattern(r"\s*(?:[-*]|\d+\.)\s+(.*)")
 
 
-def definition_of(rule: str) -> tuple[Part, ...] | None:
+def rule_definition(rule: str) -> tuple[Part, ...] | None:
     """Return the page of a rule without its title; None where no page is installed."""
     name = f"{rule.replace('.', '_')}.md"
     for folder in _PLACES:
@@ -239,11 +238,11 @@ def definition_of(rule: str) -> tuple[Part, ...] | None:
             text = (folder / name).read_text(encoding="utf-8")
         except OSError:
             continue
-        return tuple(parsed(text))[1:]
+        return tuple(parse_markdown(text))[1:]
     return None
 
 
-def parsed(text: str) -> Iterator[Part]:
+def parse_markdown(text: str) -> Iterator[Part]:
     """Read the little of Markdown that the pages are written in."""
     lines: list[str] = []
     fenced = False
@@ -252,37 +251,37 @@ def parsed(text: str) -> Iterator[Part]:
             if lines and fenced:
                 yield from (Code(one) for one in lines)
             elif lines:
-                yield from _block(lines)
+                yield from _block_parts(lines)
             lines, fenced = [], not fenced
         elif fenced or line.strip():
             if line.startswith("#") and not fenced:
                 if lines:
-                    yield from _block(lines)
+                    yield from _block_parts(lines)
                 mark, _, title = line.partition(" ")
-                yield Heading(_plain(title), len(mark) + 1)
+                yield Heading(_without_links(title), len(mark) + 1)
                 lines = []
             else:
                 lines.append(line)
         elif lines:
-            yield from _block(lines)
+            yield from _block_parts(lines)
             lines = []
 
 
-def _block(lines: list[str]) -> Iterator[Part]:
+def _block_parts(lines: list[str]) -> Iterator[Part]:
     if all(one.startswith("    ") for one in lines):
         yield from (Code(one.strip()) for one in lines)
     elif lines[0].startswith("|"):
-        rows = [_cells(one) for one in lines]
+        rows = [_row_cells(one) for one in lines]
         width = len(rows[0])
         body = tuple(row for row in rows[2:] if len(row) == width)
         yield Table(rows[0], body, frozenset(range(width)))
     elif _ITEM.match(lines[0]):
-        yield Bullets(tuple(_items(lines)))
+        yield Bullets(tuple(_list_items(lines)))
     else:
-        yield Paragraph(_plain(" ".join(one.strip() for one in lines)))
+        yield Paragraph(_without_links(" ".join(one.strip() for one in lines)))
 
 
-def _items(lines: list[str]) -> Iterator[str]:
+def _list_items(lines: list[str]) -> Iterator[str]:
     item = ""
     for line in lines:
         begins = _ITEM.match(line)
@@ -290,15 +289,17 @@ def _items(lines: list[str]) -> Iterator[str]:
             item += f" {line.strip()}"
             continue
         if item:
-            yield _plain(item)
+            yield _without_links(item)
         item = begins.group(1)
-    yield _plain(item)
+    yield _without_links(item)
 
 
-def _cells(line: str) -> tuple[str, ...]:
+def _row_cells(line: str) -> tuple[str, ...]:
     inside = line.strip().strip("|").replace("\\|", "\0")
-    return tuple(_plain(one.strip().replace("\0", "|")) for one in inside.split("|"))
+    return tuple(
+        _without_links(one.strip().replace("\0", "|")) for one in inside.split("|")
+    )
 
 
-def _plain(text: str) -> str:
+def _without_links(text: str) -> str:
     return _LINK.sub(r"\1", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.envelope import doubts_of
+from stepscope.report.envelope import result_doubts
 from stepscope.report.outline.parts import (
     Bullets,
     Check,
@@ -19,21 +19,21 @@ from stepscope.report.outline.tools import memory_gaps
 from stepscope.report.words.checks import stage_line
 from stepscope.report.words.findings import (
     UNCALIBRATED,
-    by_urgency,
+    cause_words,
     evidence_words,
     fitting_actions,
-    gain,
+    gain_words,
     headline,
-    names,
-    reasons,
-    standing,
+    part_shares,
+    sort_by_urgency,
+    standing_words,
 )
-from stepscope.report.words.names import listed, sentence
+from stepscope.report.words.names import as_sentence, join_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.advice.finding import Action, Finding, Status
+    from stepscope.advice.finding import Finding, Status
     from stepscope.report.document import Document
     from stepscope.report.envelope import Doubt
     from stepscope.report.outline.parts import Part
@@ -76,7 +76,7 @@ _SEVERAL: Final = 8
 _OF_KERNELS: Final = "kernel."
 
 
-def findings(document: Document) -> Iterator[Part]:
+def checklist_parts(document: Document) -> Iterator[Part]:
     """Write the checklist: a line for each stage, and below it what fails there."""
     items = []
     for stage in document.checklist:
@@ -85,9 +85,9 @@ def findings(document: Document) -> Iterator[Part]:
         mark, role = _NOTE if only_notes else _STAGE_MARKS[next(iter(stage.counts))]
         below = (
             part
-            for finding in by_urgency(mine)
+            for finding in sort_by_urgency(mine)
             if finding.status == "fail"
-            for part in _failing(finding, document)
+            for part in _failing_parts(finding, document)
         )
         items.append(Item(mark, role, stage_line(stage, mine), tuple(below)))
     yield Items(tuple(items))
@@ -97,55 +97,63 @@ def findings(document: Document) -> Iterator[Part]:
     )
 
 
-def _failing(
+def _failing_parts(
     finding: Finding, document: Document
 ) -> Iterator[Check | Paragraph | Labelled | Code]:
     yield Check(*_MARKS[finding.severity], finding.id, finding.title)
     yield Paragraph(headline(finding), indent=4)
     told = {
-        "from": reasons(finding),
-        "names": names(finding),
-        "gain": gain(finding),
-        "basis": standing(finding),
+        "from": cause_words(finding),
+        "names": part_shares(finding),
+        "gain": gain_words(finding),
+        "basis": standing_words(finding),
     }
     if finding.severity == "info":
         # A note is no more than its sentence and its gain; the rest is in --explain.
         basis = None if finding.calibrated else UNCALIBRATED
-        told = {"gain": gain(finding), "basis": basis}
+        told = {"gain": gain_words(finding), "basis": basis}
     yield from (Labelled(label, text) for label, text in told.items() if text)
     if finding.severity == "info":
         return
     for at, evidence in enumerate(finding.evidence):
         yield Labelled("see", evidence_words(evidence), again=at > 0, shortened=True)
     for at, action in enumerate(fitting_actions(finding, document.frameworks)):
-        yield from _action(action, again=at > 0)
+        who = "" if action.framework == "any" else f" ({action.framework})"
+        yield Labelled("do", f"{action.text}{who}", again=at > 0)
+        for text in (action.code, action.env):
+            if text is not None:
+                yield Code(text, indent=13)
     if finding.refute:
         yield Labelled("doubt", finding.refute)
 
 
-def _action(action: Action, *, again: bool) -> Iterator[Labelled | Code]:
-    who = "" if action.framework == "any" else f" ({action.framework})"
-    yield Labelled("do", f"{action.text}{who}", again=again)
-    for text in (action.code, action.env):
-        if text is not None:
-            yield Code(text, indent=13)
-
-
-def unseen(document: Document) -> Iterator[Part]:
+def unseen_parts(document: Document) -> Iterator[Part]:
     """Write what might change the diagnosis, one remedy a point; count the rest."""
-    doubts = (*document.quality, *doubts_of(document.overview))
+    doubts = (*document.quality, *result_doubts(document.overview))
     # Errors lead the page.
-    grave = _by_message([one for one in doubts if one.severity == "warning"])
+    # Several hosts may have the same doubt.
+    alike: dict[tuple[str, str | None], list[Doubt]] = defaultdict(list)
+    for doubt in doubts:
+        if doubt.severity == "warning":
+            alike[doubt.message, doubt.remedy].append(doubt)
+    grave = list(alike.values())
     unsure = [one for one in document.findings if one.status == "cannot_tell"]
-    by_remedy = _by_remedy(document, unsure)
+    checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for finding in unsure:
+        why = finding.unavailable
+        if why is not None and _matters_here(finding, why, document):
+            checks[as_sentence(why.remedy)][as_sentence(why.reason)].append(finding.id)
+    by_remedy = sorted(checks.items(), key=lambda it: _remedy_rank(it[1], document))
     # Doubts leave room for one remedy.
     doubted = grave[: _MOST - (1 if by_remedy else 0)]
     shown = by_remedy[: _MOST - len(doubted)]
     if doubted:
-        points = tuple(_doubt(same, document) for same in doubted)
+        points = tuple(_doubt_sentence(same, document) for same in doubted)
         yield Bullets(points, role="warn")
     if shown:
-        yield Bullets(tuple(_point(reasons, remedy) for remedy, reasons in shown))
+        yield Bullets(
+            tuple(_remedy_point(reasons, remedy) for remedy, reasons in shown)
+        )
     told = {name for _, names in shown for those in names.values() for name in those}
     said = {one.reason for one in memory_gaps(document)}
     said |= {
@@ -154,57 +162,41 @@ def unseen(document: Document) -> Iterator[Part]:
         if one.id in told and one.unavailable is not None
     }
     remarks = len(doubts) - sum(map(len, doubted))
-    left = _counted(
+    left = _left_out_sentence(
         checks=sum(one.id not in told for one in unsure),
-        reasons=len(_reasons(document) - said),
+        reasons=len(
+            {
+                one.reason
+                for result in document.tools.values()
+                for one in getattr(result, "missing", ())
+            }
+            - said
+        ),
         remarks=remarks - sum(one.severity == "error" for one in doubts),
     )
     if left:
         yield Paragraph(left, role="dim")
 
 
-def _by_message(doubts: Sequence[Doubt]) -> list[list[Doubt]]:
-    """Return the doubts, those of several hosts about the same together."""
-    found: dict[tuple[str, str | None], list[Doubt]] = {}
-    for one in doubts:
-        found.setdefault((one.message, one.remedy), []).append(one)
-    return list(found.values())
-
-
-def _doubt(same: Sequence[Doubt], document: Document) -> str:
+def _doubt_sentence(same: Sequence[Doubt], document: Document) -> str:
     several = len(document.profile.hosts) > 1
     doubt = same[0]
     named = [one.host for one in same if one.host is not None]
     host = ""
     if several and named:
         few = len(named) <= _MOST_HOSTS
-        host = f"{listed(named) if few else f'{len(named)} hosts'}: "
+        host = f"{join_words(named) if few else f'{len(named)} hosts'}: "
     remedy = f" {doubt.remedy}" if doubt.remedy else ""
-    return f"{host}{sentence(doubt.message)}{remedy}"
+    return f"{host}{as_sentence(doubt.message)}{remedy}"
 
 
-def _by_remedy(
-    document: Document, unsure: Sequence[Finding]
-) -> list[tuple[str, dict[str, list[str]]]]:
-    """Return remedy → reason → what it leaves unknown, what decides most checks first.
-
-    Checks come in the order of the guides.
-    """
-    checks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for finding in unsure:
-        why = finding.unavailable
-        if why is not None and _matters(finding, why, document):
-            checks[sentence(why.remedy)][sentence(why.reason)].append(finding.id)
-    return sorted(checks.items(), key=lambda it: _rank(it[1], document))
-
-
-def _rank(reasons: dict[str, list[str]], document: Document) -> tuple[bool, int]:
+def _remedy_rank(reasons: dict[str, list[str]], document: Document) -> tuple[bool, int]:
     names = [name for those in reasons.values() for name in those]
     of_kernels = all(name.startswith(_OF_KERNELS) for name in names)
     return of_kernels and document.headline.owner != "busy", -len(names)
 
 
-def _matters(finding: Finding, why: Unavailable, document: Document) -> bool:
+def _matters_here(finding: Finding, why: Unavailable, document: Document) -> bool:
     """Return whether the verdict might tell the owner of this program something."""
     frameworks = document.frameworks
     if document.silent_device is None and not document.profile.devices:
@@ -224,7 +216,7 @@ def _matters(finding: Finding, why: Unavailable, document: Document) -> bool:
     return True
 
 
-def _point(reasons: dict[str, list[str]], remedy: str) -> str:
+def _remedy_point(reasons: dict[str, list[str]], remedy: str) -> str:
     names = [name for those in reasons.values() for name in those]
     # One reason may say all that another one says, and more.
     whole = [
@@ -236,18 +228,10 @@ def _point(reasons: dict[str, list[str]], remedy: str) -> str:
     more = len(names) - _MOST_NAMES
     if more > 1:
         return f"{told} ({', '.join(names[:_MOST_NAMES])} and {more} more)"
-    return f"{told} ({listed(names)})"
+    return f"{told} ({join_words(names)})"
 
 
-def _reasons(document: Document) -> set[str]:
-    return {
-        one.reason
-        for result in document.tools.values()
-        for one in getattr(result, "missing", ())
-    }
-
-
-def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
+def _left_out_sentence(*, checks: int, reasons: int, remarks: int) -> str:
     told = [
         f"{number} {what}{'' if number == 1 else 's'} {which}"
         for number, what, which in (
@@ -257,9 +241,8 @@ def _counted(*, checks: int, reasons: int, remarks: int) -> str | None:
         )
         if number
     ]
-    if not told:
-        return None
-    return (
-        f"Left out here: {listed(told)}. --format json has them; stepscope doctor PATH "
-        "says what was recorded, table by table."
+    rest = (
+        f"Left out here: {join_words(told)}. --format json has them; stepscope doctor "
+        "PATH says what was recorded, table by table."
     )
+    return rest if told else ""

@@ -10,12 +10,12 @@ from stepscope.report.outline import parts
 from stepscope.report.page import cut_middle
 from stepscope.report.words.names import (
     PART_WORDS,
-    listed,
+    as_sentence,
+    join_words,
     part_words,
     percent,
     plain_name,
 )
-from stepscope.report.words.names import sentence as as_sentence
 from stepscope.units import PS_PER_MS, duration_text
 
 if TYPE_CHECKING:
@@ -38,13 +38,15 @@ _LONGEST: Final = 60
 
 def gap_words(found: GapExplanation) -> str:
     """Write whose time a stretch is."""
-    told = [_lead(found)]
+    told = [_lead_sentence(found)]
     owners = [
         one
         for one in found.owners
         if one.owner != _UNEXPLAINED and one.percent >= _LEAST
     ]
-    shares = [_share(one) for one in owners[:_MOST_OWNERS]]
+    shares = [
+        f"{_owner_words(one)} {percent(one.percent)}" for one in owners[:_MOST_OWNERS]
+    ]
     dark = found.not_explained_percent
     # Where no owner is looked for, none is missed.
     everywhere = found.outside_ps >= found.dur_ps
@@ -53,7 +55,7 @@ def gap_words(found: GapExplanation) -> str:
         no_answer = None
     if found.kind == "host" and len(found.owners) == 1 and not dark:
         shares = []
-    order = [as_sentence(listed(shares)) if shares else None, no_answer]
+    order = [as_sentence(join_words(shares)) if shares else None, no_answer]
     if dark > _NO_ANSWER:
         order.reverse()
     told += [text for text in order if text]
@@ -68,45 +70,34 @@ def gap_words(found: GapExplanation) -> str:
     return " ".join(told)
 
 
-def _lead(found: GapExplanation) -> str:
+def _lead_sentence(found: GapExplanation) -> str:
     long = duration_text(found.dur_ps)
     device = f"Device {found.device}"
     if found.kind == "gap":
-        return f"{device} does nothing for {long}{_between(found)}."
+        ends = (
+            f", {word} {cut_middle(plain_name(event.name), _LONGEST)}"
+            for word, event in (("after", found.before), ("before", found.after))
+            if event is not None
+        )
+        return f"{device} does nothing for {long}{''.join(ends)}."
     first = found.owners[0] if found.owners else None
     if found.kind == "interval":
         whose = "the step threads" if found.device is None else device.lower()
         return f"{long} of the time of {whose}."
     if first is None:
         return f"{long} outside of the steps."
-    words = OWNER_WORDS[first.owner]
     if found.kind == "busy":
+        words = OWNER_WORDS[first.owner]
         return f"{device} does not wait here but works for {long}: {words}."
-    named = _largest(first)
-    by = "" if named is None else f" ({named_words(named)})"
-    return f"For {long} the time of the step threads goes to {words}{by}."
+    return f"For {long} the time of the step threads goes to {_owner_words(first)}."
 
 
-def _between(found: GapExplanation) -> str:
-    ends = [
-        f"{word} {cut_middle(plain_name(one.name), _LONGEST)}"
-        for word, one in (("after", found.before), ("before", found.after))
-        if one is not None
-    ]
-    return "".join(f", {one}" for one in ends)
-
-
-def _share(one: OwnedTime) -> str:
-    named = _largest(one)
-    by = "" if named is None else f" ({named_words(named)})"
-    return f"{OWNER_WORDS[one.owner]}{by} {percent(one.percent)}"
-
-
-def _largest(one: OwnedTime) -> NamedPart | None:
+def _owner_words(one: OwnedTime) -> str:
+    """Write an owner, with its largest part where that has a name."""
     named = [part for part in one.parts if part.name is not None]
     if not named or named[0].ps < _NAMED * one.ps:
-        return None
-    return named[0]
+        return OWNER_WORDS[one.owner]
+    return f"{OWNER_WORDS[one.owner]} ({named_words(named[0])})"
 
 
 def named_words(part: NamedPart) -> str:
@@ -146,22 +137,36 @@ _MOST_WORK: Final = 10
 
 def gap_outline(found: GapExplanation) -> Outline:
     """Write the sentence, then the owners by name, then what ran meanwhile."""
-    return (
-        parts.Heading(where_words(found), 1),
-        parts.Paragraph(gap_words(found), strong=True),
-        *_owners(found),
-        *_meanwhile(found),
-        parts.Heading("How sure this is"),
-        parts.Bullets(
-            (
-                f"Confidence: {found.confidence}.",
-                f"Not explained: {percent(found.not_explained_percent)}.",
-            )
-        ),
+    return tuple(_gap_parts(found))
+
+
+def _gap_parts(found: GapExplanation) -> Iterator[parts.Part]:
+    yield parts.Heading(where_words(found), 1)
+    yield parts.Paragraph(gap_words(found), strong=True)
+    yield from _owner_parts(found)
+    rows = tuple(
+        (
+            f"{event.name} × {event.count:,}" if event.count > 1 else event.name,
+            f"{event.thread}, launching" if event.launching else event.thread,
+            duration_text(event.ps),
+            percent(event.percent),
+        )
+        for event in found.meanwhile[:_MOST_WORK]
+    )
+    if rows:
+        yield parts.Heading("What the host's threads did meanwhile")
+        header = ("event", "thread", "self time", "share")
+        yield parts.Table(header, rows, frozenset({1}))
+    yield parts.Heading("How sure this is")
+    yield parts.Bullets(
+        (
+            f"Confidence: {found.confidence}.",
+            f"Not explained: {percent(found.not_explained_percent)}.",
+        )
     )
 
 
-def _owners(found: GapExplanation) -> Iterator[parts.Part]:
+def _owner_parts(found: GapExplanation) -> Iterator[parts.Part]:
     rows = []
     for one in found.owners:
         rows.append(
@@ -176,19 +181,3 @@ def _owners(found: GapExplanation) -> Iterator[parts.Part]:
     if rows:
         yield parts.Heading("Whose time it is")
         yield parts.Table(("owner", "time", "share"), tuple(rows))
-
-
-def _meanwhile(found: GapExplanation) -> Iterator[parts.Part]:
-    rows = tuple(
-        (
-            f"{one.name} × {one.count:,}" if one.count > 1 else one.name,
-            f"{one.thread}, launching" if one.launching else one.thread,
-            duration_text(one.ps),
-            percent(one.percent),
-        )
-        for one in found.meanwhile[:_MOST_WORK]
-    )
-    if rows:
-        yield parts.Heading("What the host's threads did meanwhile")
-        header = ("event", "thread", "time of its own", "share")
-        yield parts.Table(header, rows, frozenset({1}))

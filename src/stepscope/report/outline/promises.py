@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.report.outline.parts import Bullets, Heading, Paragraph
-from stepscope.report.words.names import listed, ms, range_ms
+from stepscope.report.words.names import join_words, ms, range_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,22 +32,22 @@ def promise_lines(
         reasons: Whether to say why runs are not comparable.
     """
     for one in outcomes:
-        what = listed(list(one.findings))
+        what = join_words(list(one.findings))
         together = " together" if len(one.findings) > 1 else ""
         size = f"{range_ms(one.low_ms, one.high_ms)} a {per}"
         if not one.high_ms:
             size = "nothing by itself"
         promised = f"{size} promised{together}"
-        yield f"{what}: {promised}; {_became(one, reasons=reasons)}"
+        yield f"{what}: {promised}; {_outcome_words(one, reasons=reasons)}"
 
 
-def _became(one: Outcome, *, reasons: bool) -> str:
+def _outcome_words(one: Outcome, *, reasons: bool) -> str:
     measured = ""
     if one.measured_ms is not None:
         measured = (
-            f"{_gain(one.measured_ms)} measured (95 % interval "
-            f"{_gain(one.measured_low_ms or 0.0)} to "
-            f"{_gain(one.measured_high_ms or 0.0)})"
+            f"{_gain_text(one.measured_ms)} measured (95 % interval "
+            f"{_gain_text(one.measured_low_ms or 0.0)} to "
+            f"{_gain_text(one.measured_high_ms or 0.0)})"
         )
     if one.verdict in _KEPT:
         return f"{measured}: {_KEPT[one.verdict]}."
@@ -59,16 +59,16 @@ def _became(one: Outcome, *, reasons: bool) -> str:
     return f"{measured}{': ' if measured else ''}not comparable.{why}"
 
 
-def _gain(value: float) -> str:
+def _gain_text(value: float) -> str:
     return ms(value) if value >= 0 else f"−{ms(-value)}"
 
 
 def answers_outline(answers: Sequence[Answer], kept_in: str) -> Outline:
     """Write what a run says to earlier promises, and where its own are kept."""
-    return tuple(_answers(answers, kept_in))
+    return tuple(_answer_parts(answers, kept_in))
 
 
-def _answers(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
+def _answer_parts(answers: Sequence[Answer], kept_in: str) -> Iterator[Part]:
     yield Heading("Promises of earlier runs")
     told = [one for one in answers if one.outcomes]
     for one in told:

@@ -24,7 +24,7 @@ from stepscope.report.words.names import (
     MODULE,
     PART_WORDS,
     SOURCE_WORDS,
-    listed,
+    join_words,
     ms,
     percent,
     plain_name,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.overview_page import OverviewPageResult
     from stepscope.analysis.overview_page.account import AccountEntry, AccountPart
     from stepscope.analysis.overview_page.page import HostSummary, StepDetection
-    from stepscope.analysis.steps.summary import Step, StepSummary
+    from stepscope.analysis.steps.summary import StepSummary
     from stepscope.report.document import Document
     from stepscope.report.outline.parts import Part
     from stepscope.report.page import Role
@@ -85,23 +85,24 @@ def where_time_went(document: Document) -> Iterator[Part]:
         yield Paragraph(f"{overview.reason} {overview.remedy}")
         return
     if overview.breakdown_ms:
-        yield _basis(overview, overview.step_detection)
+        yield _basis_paragraph(overview, overview.step_detection)
         of = "time of a step" if overview.window == "steps" else "recorded time"
-        yield from _bars(overview, of, account=_only_device(overview.account))
+        one = len({(entry.host, entry.device) for entry in overview.account}) == 1
+        yield from _category_bars(overview, of, account=overview.account if one else ())
         yield from _not_looked_at(document, overview)
-        yield from _unexplained(document, overview)
+        yield from _naming_advice(document, overview)
         return
     for host in overview.by_host[:_MOST_HOSTS]:
         yield Paragraph(host.host, role="title")
-        yield _basis(host.summary, host.step_detection)
-        yield from _bars(host.summary, "time of a step")
+        yield _basis_paragraph(host.summary, host.step_detection)
+        yield from _category_bars(host.summary, "time of a step")
     left = len(overview.by_host) - _MOST_HOSTS
     if left > 0:
         yield Paragraph(f"{left} more hosts, see below", role="dim")
     yield from _not_looked_at(document, overview)
 
 
-def _basis(summary: Summary, found: StepDetection) -> Paragraph:
+def _basis_paragraph(summary: Summary, found: StepDetection) -> Paragraph:
     mean = summary.step_time_ms.mean
     if found.source is None:
         text = "No steps: the shares are of the whole recording"
@@ -109,11 +110,6 @@ def _basis(summary: Summary, found: StepDetection) -> Paragraph:
     count = summary.step_count
     what = "1 step of" if count == 1 else f"mean of {count} steps,"
     text = f"{what} {ms(mean) if mean else 'unknown length'}"
-    return Paragraph("; ".join([text, *_basis_notes(summary, found)]), role="dim")
-
-
-def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
-    """Say what the means leave out, and how far apart the host began the steps."""
     notes = []
     if summary.left_out:
         counts = (
@@ -126,24 +122,18 @@ def _basis_notes(summary: Summary, found: StepDetection) -> list[str]:
         notes.append(
             f"timed on the {found.anchor}, the host began one every {ms(host.mean)}"
         )
-    return notes
+    return Paragraph("; ".join([text, *notes]), role="dim")
 
 
-def _only_device(account: Sequence[AccountEntry]) -> Sequence[AccountEntry]:
-    """Return the account of the one device or host that there is; of several, nothing.
-
-    The shares of the page are then means, of which no part has a name.
-    """
-    one = len({(entry.host, entry.device) for entry in account}) == 1
-    return account if one else ()
-
-
-def _bars(
+def _category_bars(
     summary: Summary, of: str, *, account: Sequence[AccountEntry] = ()
 ) -> Iterator[Part]:
     bars = []
     nothing = []
     whole = sum(summary.breakdown_ms.values())
+    input_percent = summary.breakdown_percent.get("input") or 0.0
+    # What is judged as input though no category says so.
+    silent = (summary.input_percent or 0.0) - input_percent
     for name, title in CATEGORY_NAMES.items():
         time = summary.breakdown_ms.get(name)
         share = summary.breakdown_percent.get(name)
@@ -152,11 +142,18 @@ def _bars(
         if not time:
             nothing.append(title)
             continue
-        below = (
-            *_details(summary, name, time),
-            *_named(name, account, whole),
-            *(_before_copies(summary) if name == "other" else ()),
+        below: tuple[Paragraph | Excerpt, ...] = (
+            *_owner_shares(summary, name, time),
+            *_named_excerpts(name, account, whole),
         )
+        if name == "other" and silent >= _SMALLEST_WRITTEN_PERCENT:
+            before_copies = Paragraph(
+                f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
+                "says what it is spent on: the checks count it as input.",
+                role="dim",
+                indent=4,
+            )
+            below = (*below, before_copies)
         bars.append(Bar(title, ms(time), share, below))
     if bars:
         yield Bars(tuple(bars), of)
@@ -164,21 +161,7 @@ def _bars(
         yield Paragraph(f"Looked at, and none: {'; '.join(nothing)}.", role="dim")
 
 
-def _before_copies(summary: Summary) -> Iterator[Paragraph]:
-    """Say how much of the rest is judged as input though no category says so."""
-    silent = (summary.input_percent or 0.0) - (
-        summary.breakdown_percent.get("input") or 0.0
-    )
-    if silent >= _SMALLEST_WRITTEN_PERCENT:
-        yield Paragraph(
-            f"{percent(silent)} precedes the copy of a batch, and nothing recorded "
-            "says what it is spent on: the checks count it as input.",
-            role="dim",
-            indent=4,
-        )
-
-
-def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
+def _owner_shares(summary: Summary, category: str, time: float) -> Iterator[Paragraph]:
     parts = {
         name: summary.breakdown_detail_ms.get(part)
         for part, name in OWNERS_OF[category].items()
@@ -194,10 +177,10 @@ def _details(summary: Summary, category: str, time: float) -> Iterator[Paragraph
     ]
     # The only part says nothing that the category does not say, unless it is "other".
     if len(words) > 1 or (words and category == "other"):
-        yield Paragraph(f"of it {listed(words)}", role="dim", indent=4)
+        yield Paragraph(f"of it {join_words(words)}", role="dim", indent=4)
 
 
-def _named(
+def _named_excerpts(
     category: str, account: Sequence[AccountEntry], whole: float
 ) -> Iterator[Excerpt]:
     if not whole:
@@ -211,7 +194,7 @@ def _named(
                 took[_part_words(part), role] += part.ms
     largest = sorted(took.items(), key=lambda one: -one[1])[:_MOST_PARTS]
     # What a function calls has names of its own.
-    own: dict[Role, str] = {"code": " of its own"}
+    own: dict[Role, str] = {"code": " self time"}
     for (words, role), time in largest:
         share = 100 * time / whole
         if share >= _NAMED_PERCENT:
@@ -219,17 +202,15 @@ def _named(
 
 
 def _part_words(part: AccountPart) -> str:
-    where = "" if part.file is None else f" ({_place(part.file, part.line)})"
+    where = ""
+    if part.file is not None:
+        file = part.file.replace("\\", "/").rpartition("/")[2]
+        where = f" ({file})" if part.line is None else f" ({file}:{part.line})"
     if part.detail in PART_WORDS:
         return f"{PART_WORDS[part.detail]} {part.name}"
     detail = "" if part.detail is None else f", most of it in {part.detail}"
     name = "top level" if part.name == MODULE else plain_name(part.name or "")
     return f"{name}{where}{detail}"
-
-
-def _place(path: str, line: int | None) -> str:
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return name if line is None else f"{name}:{line}"
 
 
 def _not_looked_at(
@@ -244,24 +225,18 @@ def _not_looked_at(
             key = msgspec.structs.replace(missing, field="")
             why.setdefault(key, []).append(name)
     for missing, names in why.items():
-        text = f"Not looked at: {_titles(names)}. {missing.reason}"
-        text += _at_most(document, names)
+        text = f"Not looked at: {_category_titles(names)}. {missing.reason}"
+        found = document.input_pipeline
+        if names == ["input"] and not isinstance(found, Unavailable):
+            most = found.input_at_most_percent
+            text += "" if most is None else f" It is at most {percent(most)}."
         # What a program without a framework does on a device no tracer shows.
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
 
 
-def _at_most(document: Document, categories: Sequence[str]) -> str:
-    """Write how much input may be where nothing shows how much it is."""
-    found = document.input_pipeline
-    if categories != ["input"] or isinstance(found, Unavailable):
-        return ""
-    most = found.input_at_most_percent
-    return "" if most is None else f" It is at most {percent(most)}."
-
-
-def _titles(categories: Sequence[str]) -> str:
+def _category_titles(categories: Sequence[str]) -> str:
     """Name categories; those of a device by one name, where all of them are there."""
     titles = [CATEGORY_NAMES[one] for one in categories if one not in _OF_DEVICES]
     if set(categories) >= _ONLY_OF_DEVICES:
@@ -269,7 +244,7 @@ def _titles(categories: Sequence[str]) -> str:
     return "; ".join(CATEGORY_NAMES[one] for one in categories)
 
 
-def _unexplained(
+def _naming_advice(
     document: Document, overview: OverviewPageResult
 ) -> Iterator[Paragraph]:
     """Say how time that nobody explains gets a name, where no finding says it."""
@@ -307,39 +282,46 @@ _RECORD_FUNCTIONS: Final = (
 )
 
 
-def steps(document: Document) -> Iterator[Part]:
+def step_parts(document: Document) -> Iterator[Part]:
     """Write how many steps there are, how long they take, and which are special."""
     overview = document.overview
     if isinstance(overview, Unavailable):
         return
     found = overview.step_detection
     if found.source is None:
-        yield from _no_steps(document, overview)
+        why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
+        yield Paragraph("None." if why is None else f"None. {why.reason}")
+        if why is not None and document.recorder == NSIGHT:
+            yield Paragraph(why.remedy)
+        else:
+            yield Paragraph(Remedy.MARK_EACH_STEP)
+            commands = Remedy.MARK_EACH_STEP.commands_for(document.frameworks)
+            yield from map(Code, commands)
         return
     source = SOURCE_WORDS.get(found.source, found.source)
     yield Paragraph(
         f"{len(overview.steps)}, {source} (confidence {found.confidence:.2f})"
     )
-    yield from _statistics(overview)
+    yield from _statistics_paragraphs(overview)
     several = len(document.profile.hosts) > 1
     for host in document.profile.hosts:
         mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
         if len(mine) >= _LEAST_DRAWN:
             yield Series(f"{host}: " if several else "", mine)
-    yield from _flagged(overview.steps)
+    by_flag: dict[str, list[str]] = defaultdict(list)
+    for step in overview.steps:
+        for flag in step.flags:
+            if flag not in _USUAL_FLAGS:
+                by_flag[flag].append("?" if step.step is None else str(step.step))
+    words = [
+        f"{flag.replace('_', ' ')}: {_step_numbers(numbers)}"
+        for flag, numbers in by_flag.items()
+    ]
+    if words:
+        yield Paragraph(" · ".join(words), role="dim")
 
 
-def _no_steps(document: Document, overview: OverviewPageResult) -> Iterator[Part]:
-    why = next((one for one in overview.missing if one.code == "NO_STEPS"), None)
-    yield Paragraph("None." if why is None else f"None. {why.reason}")
-    if why is not None and document.recorder == NSIGHT:
-        yield Paragraph(why.remedy)
-        return
-    yield Paragraph(Remedy.MARK_EACH_STEP)
-    yield from map(Code, Remedy.MARK_EACH_STEP.commands_for(document.frameworks))
-
-
-def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
+def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     wall = overview.step_time_ms
     numbers = [
         ("mean", wall.mean),
@@ -367,28 +349,14 @@ def _statistics(overview: OverviewPageResult) -> Iterator[Paragraph]:
         yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
 
 
-def _flagged(found: Sequence[Step]) -> Iterator[Paragraph]:
-    by_flag: dict[str, list[str]] = defaultdict(list)
-    for step in found:
-        for flag in step.flags:
-            if flag not in _USUAL_FLAGS:
-                by_flag[flag].append("?" if step.step is None else str(step.step))
-    words = [
-        f"{flag.replace('_', ' ')}: {_numbers(numbers)}"
-        for flag, numbers in by_flag.items()
-    ]
-    if words:
-        yield Paragraph(" · ".join(words), role="dim")
-
-
-def _numbers(of_hosts: Sequence[str]) -> str:
+def _step_numbers(of_hosts: Sequence[str]) -> str:
     numbers = list(dict.fromkeys(of_hosts))
     if len(numbers) > _MOST_NUMBERS:
         return f"{len(numbers)} steps"
     return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
 
 
-def hosts(document: Document) -> Iterator[Table]:
+def host_table(document: Document) -> Iterator[Table]:
     """Write one line per host, where there are several."""
     overview = document.overview
     names = document.profile.hosts

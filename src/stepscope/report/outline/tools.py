@@ -20,20 +20,19 @@ from stepscope.report.outline.parts import Bar, Bars, More, Paragraph, Table
 from stepscope.report.words.names import (
     INPUT_CATEGORY_NAMES,
     WORKER_STATES,
-    listed,
+    as_sentence,
+    join_words,
     ms,
     percent,
-    sentence,
     us,
 )
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from stepscope.analysis.input_pipeline_analyzer import InputPipelineResult
-    from stepscope.analysis.memory_profile.memory import Memory
     from stepscope.report.document import Document
     from stepscope.report.outline.cells import TableColumn
     from stepscope.report.outline.parts import Part
@@ -93,9 +92,9 @@ def input_pipeline(document: Document) -> Iterator[Part]:
     hosts = len(document.profile.hosts)
     text = f"All {hosts} hosts together: {result.text}" if hosts > 1 else result.text
     yield Paragraph(text)
-    yield from _work(result)
-    yield from _workers(result)
-    stage = _stage(document)
+    yield from _host_work_parts(result)
+    yield from _worker_paragraphs(result)
+    stage = _slowest_stage(document)
     if stage is not None:
         yield Paragraph(stage)
     elif result.next_steps:
@@ -105,7 +104,7 @@ def input_pipeline(document: Document) -> Iterator[Part]:
         yield More("stepscope show tf_data_bottleneck_analysis PATH")
 
 
-def _work(result: InputPipelineResult) -> Iterator[Part]:
+def _host_work_parts(result: InputPipelineResult) -> Iterator[Part]:
     """Write the time of each kind of host-side work; name what was not measured."""
     bars = []
     unseen = []
@@ -122,10 +121,10 @@ def _work(result: InputPipelineResult) -> Iterator[Part]:
     yield Paragraph(label, role="dim")
     yield Bars(tuple(bars), "time")
     if unseen:
-        yield Paragraph(f"Not looked at: {listed(unseen)}.", role="dim")
+        yield Paragraph(f"Not looked at: {join_words(unseen)}.", role="dim")
 
 
-def _workers(result: InputPipelineResult) -> Iterator[Paragraph]:
+def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     """Write what worker processes do; why nobody knows, where steps wait for them."""
     rows = result.worker_functions
     if not len(rows):
@@ -137,7 +136,7 @@ def _workers(result: InputPipelineResult) -> Iterator[Paragraph]:
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
     yield Paragraph(
-        f"What the worker processes ({workers} looked at) do while steps run, of "
+        f"What the worker processes ({workers} sampled) do while steps run, of "
         "their own time:",
         role="dim",
     )
@@ -158,7 +157,7 @@ def _done_by_worker(row: dict[str, Any]) -> str:
     return f"{row['function']}{place}{line_}{inside}"
 
 
-def _stage(document: Document) -> str | None:
+def _slowest_stage(document: Document) -> str | None:
     result = document.tf_data
     if isinstance(result, Unavailable):
         return None
@@ -175,7 +174,7 @@ def _stage(document: Document) -> str | None:
     return text if summary.suggestion is None else f"{text} {summary.suggestion}"
 
 
-def requests(document: Document) -> Iterator[Part]:
+def request_parts(document: Document) -> Iterator[Part]:
     """Write latencies in all and by batch size; nothing where there is no request."""
     result = document.inference
     if isinstance(result, Unavailable):
@@ -203,7 +202,7 @@ def requests(document: Document) -> Iterator[Part]:
     yield More("stepscope show inference_profile PATH")
 
 
-def memories(document: Document) -> Iterator[Part]:
+def memory_parts(document: Document) -> Iterator[Part]:
     """Write the peak of each memory, and which were nearly full."""
     result = document.memory
     if isinstance(result, Unavailable):
@@ -214,7 +213,22 @@ def memories(document: Document) -> Iterator[Part]:
     left = result.rows.height - shown.height
     if left:
         yield Paragraph(f"{left} more", role="dim")
-    yield from _lines_of_program(result.memories)
+    # Devices that do the same hold the same: they are written once.
+    holding: dict[tuple[str, ...], list[str]] = {}
+    for name, memory in result.memories.items():
+        known = memory.lines.drop_nulls("source").head(_MOST_LINES)
+        columns = known.select("allocation_bytes", "share_percent", "source")
+        held = tuple(
+            f"{bytes_text(size)}"
+            f"{'' if share is None else f', {percent(share)}'}: {source}"
+            for size, share, source in columns.iter_rows()
+        )
+        holding.setdefault(held, []).append(name)
+    for held, names in holding.items():
+        others = len(names) - 1
+        of = f"{names[0]} and {others} alike" if others else names[0]
+        for part in held:
+            yield Paragraph(f"{of}: {part}")
     for name, memory in result.memories.items():
         # How free memory is fragmented matters where it runs short; the page shows it.
         for warning in memory.warnings:
@@ -224,7 +238,7 @@ def memories(document: Document) -> Iterator[Part]:
                 yield Paragraph(text, role=_ROLES[warning.severity])
     gaps = dict.fromkeys((one.reason, one.remedy) for one in memory_gaps(document))
     for reason, remedy in gaps:
-        yield Paragraph(f"– {sentence(reason)} {remedy}", role="dim")
+        yield Paragraph(f"– {as_sentence(reason)} {remedy}", role="dim")
     yield More("stepscope show memory_profile PATH")
 
 
@@ -236,31 +250,7 @@ def memory_gaps(document: Document) -> tuple[Missing, ...]:
     return tuple(one for one in found if one.field.startswith(_MEMORY_COLUMNS))
 
 
-def _lines_of_program(memories: Mapping[str, Memory]) -> Iterator[Paragraph]:
-    """Write which lines of the program hold most at the peak, where that is known.
-
-    Devices that do the same hold the same: they are written once.
-    """
-    holding: dict[tuple[str, ...], list[str]] = {}
-    for name, memory in memories.items():
-        holding.setdefault(_held(memory), []).append(name)
-    for held, names in holding.items():
-        others = len(names) - 1
-        of = f"{names[0]} and {others} alike" if others else names[0]
-        for part in held:
-            yield Paragraph(f"{of}: {part}")
-
-
-def _held(memory: Memory) -> tuple[str, ...]:
-    known = memory.lines.drop_nulls("source").head(_MOST_LINES)
-    columns = known.select("allocation_bytes", "share_percent", "source")
-    return tuple(
-        f"{bytes_text(size)}{'' if share is None else f', {percent(share)}'}: {source}"
-        for size, share, source in columns.iter_rows()
-    )
-
-
-def exchanges(document: Document) -> Iterator[Part]:
+def collective_parts(document: Document) -> Iterator[Part]:
     """Write the collectives by kind; none where devices exchanged nothing."""
     overview = document.overview
     if isinstance(overview, Unavailable) or not overview.collectives:

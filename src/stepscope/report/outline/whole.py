@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.remedies import CAUSES_OF_SILENT_DEVICES, NSIGHT, Remedy
-from stepscope.report.outline.findings import findings, unseen
+from stepscope.report.outline.findings import checklist_parts, unseen_parts
 from stepscope.report.outline.parts import (
     Break,
     Bullets,
@@ -18,18 +18,18 @@ from stepscope.report.outline.parts import (
     Paragraph,
     Title,
 )
-from stepscope.report.outline.step_time import hosts, steps, where_time_went
+from stepscope.report.outline.step_time import host_table, step_parts, where_time_went
 from stepscope.report.outline.tools import (
-    exchanges,
+    collective_parts,
     input_pipeline,
-    memories,
-    requests,
+    memory_parts,
+    request_parts,
     top_annotations,
     top_kernels,
     top_ops,
 )
 from stepscope.report.words.checks import most_valuable, together_words
-from stepscope.report.words.names import STEP_TIME, percent, sentence, time_heading
+from stepscope.report.words.names import STEP_TIME, as_sentence, percent, time_heading
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -51,29 +51,24 @@ _ALL: Final = 99.95
 _LEAST: Final = 25.0
 
 
-def _header(document: Document) -> Iterator[Part]:
+def _header_parts(document: Document) -> Iterator[Part]:
     profile = document.profile
     named = ", ".join(profile.hosts[:_MOST_HOSTS])
     count = len(profile.hosts)
     more = f" and {count - _MOST_HOSTS} more" if count > _MOST_HOSTS else ""
     hosts = f"host {named}" if count == 1 else f"{count} hosts: {named}{more}"
-    facts = " · ".join(filter(None, (hosts, _rank(document), _devices(document))))
+    ranks = ""
+    if profile.processes is not None and profile.processes > count:
+        known = [profile.ranks[host] for host in profile.hosts if host in profile.ranks]
+        ranks = f"{count} of {profile.processes} ranks"
+        if len(known) == 1:
+            ranks = f"rank {known[0]} of {profile.processes}"
+    facts = " · ".join(filter(None, (hosts, ranks, _device_words(document))))
     yield Title(profile.run)
     yield Paragraph(facts, role="dim", indent=0)
 
 
-def _rank(document: Document) -> str:
-    """Return which processes of a larger run these are; empty where they are all."""
-    profile = document.profile
-    if profile.processes is None or profile.processes <= len(profile.hosts):
-        return ""
-    ranks = [profile.ranks[host] for host in profile.hosts if host in profile.ranks]
-    if len(ranks) == 1:
-        return f"rank {ranks[0]} of {profile.processes}"
-    return f"{len(profile.hosts)} of {profile.processes} ranks"
-
-
-def _devices(document: Document) -> str:
+def _device_words(document: Document) -> str:
     devices = document.profile.devices
     used = [device for device in devices if device.activities]
     if document.not_understood is not None and not used:
@@ -81,7 +76,13 @@ def _devices(document: Document) -> str:
     if not devices:
         unknown = document.silent_device is not None or _has_no_timeline(document)
         return "devices not recorded" if unknown else "CPU only"
-    kinds = Counter(_kind(device, document) for device in used or devices)
+    names = ((_device_name(device, document), device) for device in used or devices)
+    kinds = Counter(
+        f"{name}, compute capability {device.compute_capability}"
+        if device.compute_capability
+        else name
+        for name, device in names
+    )
     text = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
     silent = document.silent_device is not None or document.not_understood is not None
     if not used and not silent and not _has_no_timeline(document):
@@ -94,18 +95,12 @@ def _devices(document: Document) -> str:
     return f"{text}; {idle} more without recorded work"
 
 
-def _kind(device: Device, document: Document) -> str:
-    capability = device.compute_capability
-    kind = _device_name(device, document)
-    return f"{kind}, compute capability {capability}" if capability else kind
-
-
-def _damage(document: Document) -> Iterator[Part]:
+def _damage_parts(document: Document) -> Iterator[Part]:
     for doubt in document.quality:
         if doubt.severity == "error":
             host = "" if doubt.host is None else f"{doubt.host}: "
             remedy = f" {doubt.remedy}" if doubt.remedy else ""
-            text = f"! {host}{sentence(doubt.message)}{remedy}"
+            text = f"! {host}{as_sentence(doubt.message)}{remedy}"
             yield Paragraph(text, role="bad", indent=0)
 
 
@@ -142,7 +137,7 @@ def _silent_device(document: Document) -> Iterator[Part]:
             yield from map(Code, remedy.commands)
 
 
-def _verdict(document: Document) -> Iterator[Part]:
+def _verdict_parts(document: Document) -> Iterator[Part]:
     """Write the headline, the hardware, and the three most valuable findings."""
     yield Paragraph(document.headline.text, strong=True)
     context = hardware_words(document)
@@ -201,25 +196,25 @@ def hardware_words(document: Document) -> str | None:
 
 #: The verdict and what it is about: the report in short.
 FIRST_SECTIONS: Final[tuple[Section, ...]] = (
-    ("", _header),
-    ("", _damage),
+    ("", _header_parts),
+    ("", _damage_parts),
     ("", _silent_device),
-    ("", _verdict),
+    ("", _verdict_parts),
     (STEP_TIME, where_time_went),
 )
 SECTIONS: Final[tuple[Section, ...]] = (
     *FIRST_SECTIONS,
-    ("Steps", steps),
-    ("Hosts", hosts),
-    ("Findings", findings),
+    ("Steps", step_parts),
+    ("Hosts", host_table),
+    ("Findings", checklist_parts),
     ("Input", input_pipeline),
-    ("Requests", requests),
-    ("Memory", memories),
-    ("Collectives", exchanges),
+    ("Requests", request_parts),
+    ("Memory", memory_parts),
+    ("Collectives", collective_parts),
     ("Top ops", top_ops),
     ("Top kernels", top_kernels),
     ("Time per annotation", top_annotations),
-    ("What could not be seen", unseen),
+    ("What could not be seen", unseen_parts),
 )
 #: Sections that a file without any times would fill with one and the same reason.
 _OF_TIMES: Final = (STEP_TIME, "Findings", "Top ops")
@@ -229,42 +224,33 @@ def report_outline(
     document: Document, *, sections: tuple[Section, ...] = SECTIONS
 ) -> Outline:
     """Return the sections that are not empty, one after the other."""
-    if _is_empty(document):
+    first, *others = document.findings or (None,)
+    if (
+        first is not None
+        and first.status == "cannot_tell"
+        and all(one.unavailable == first.unavailable for one in others)
+        and isinstance(document.overview, Unavailable)
+        and isinstance(document.memory, Unavailable)
+    ):
         sections = FIRST_SECTIONS
     elif _has_no_timeline(document):
         sections = tuple(one for one in sections if one[0] not in _OF_TIMES)
     outline: list[Part] = []
+    overview = document.overview
     for heading, section in sections:
         body = tuple(section(document))
         if body and heading:
-            outline.append(Heading(_named(heading, document)))
+            title = heading
+            if heading == STEP_TIME and not isinstance(overview, Unavailable):
+                title = time_heading(overview.window)
+            outline.append(Heading(title))
         elif body and outline:
             outline.append(Break())
         outline += body
     return tuple(outline)
 
 
-def _is_empty(document: Document) -> bool:
-    """Return whether one reason is why no check can tell and no page shows anything."""
-    first, *others = document.findings or (None,)
-    return (
-        first is not None
-        and first.status == "cannot_tell"
-        and all(one.unavailable == first.unavailable for one in others)
-        and isinstance(document.overview, Unavailable)
-        and isinstance(document.memory, Unavailable)
-    )
-
-
 def _has_no_timeline(document: Document) -> bool:
     """Return whether the format holds memory, and no time of a host or a device."""
     overview = document.overview
     return isinstance(overview, Unavailable) and overview.code == "FORMAT"
-
-
-def _named(heading: str, document: Document) -> str:
-    """Return the heading of a section, where it is about time by what that is of."""
-    overview = document.overview
-    if heading != STEP_TIME or isinstance(overview, Unavailable):
-        return heading
-    return time_heading(overview.window)

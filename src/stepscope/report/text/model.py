@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.model_views import AnnotationDetailResult, ModelViewsResult
     from stepscope.report.outline.cells import TableColumn
     from stepscope.report.outline.parts import Part
-    from stepscope.unavailable import Missing
 
 _INDENT: Final = "  "
 #: Column → its heading on the screen.
@@ -54,11 +53,11 @@ _OF_LINES: Final = {
     "total_device_us": "device total",
 }
 _FUNCTIONS: Final = (
-    "Where a function stands beside a line, the times are of all its lines: which of "
+    "Where a function is next to a line, the times are of all its lines: which of "
     "them ran is not recorded. Any other line is named by its ops."
 )
 _SEEN: Final = (
-    "Lines of functions were seen by looks at the stack: a line of Python without a "
+    "Lines of functions come from stack samples: a line of Python without a "
     "call counts with the next one that has a call, or that ends a loop."
 )
 _BOTH: Final = (
@@ -102,51 +101,47 @@ def render_view(
         others: Names of the result's other tables.
         width: Number of characters in a line.
     """
-    outline = tuple(_page(result, view, title, others))
+    outline = tuple(_view_page(result, view, title, others))
     return as_text.render_page(outline, width=max(width, _NARROWEST))
 
 
-def _page(
+def _view_page(
     result: ModelViewsResult, view: str, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
     rows: pl.DataFrame = getattr(result, view)
-    shown = _costliest(rows)
+    shown = rows
+    if rows.height > MOST_ROWS and "total_us" in rows.columns:
+        # A parent costs no less than its child.
+        by_time = rows.sort(
+            "total_us", "id", descending=[True, False], maintain_order=True
+        )
+        shown = by_time.head(MOST_ROWS).sort("id")
     headings = _OF_LINES if view == _LINES else _HEADINGS
-    columns = [name for name in headings if _tells(rows, name, view)]
-    numbers = [[_cell(name, value) for value in shown[name]] for name in columns]
+    columns = [
+        name
+        for name in headings
+        if name in rows.columns
+        and not (name == "type" and view in {"op", "code"})
+        and rows[name].null_count() < rows.height
+    ]
+    numbers = [[_number_cell(name, value) for value in shown[name]] for name in columns]
     types = (place for place, name in enumerate(columns, 1) if name == "type")
     yield Paragraph(title, role="heading", indent=0)
     yield Break()
     yield Table(
         (view, *(headings[name] for name in columns)),
-        tuple(zip(_labels(shown, view), *numbers, strict=True)),
+        tuple(zip(_node_labels(shown, view), *numbers, strict=True)),
         left=frozenset({0, *types}),
     )
     yield Break()
-    yield from map(Paragraph, _notes(result, rows, view=view, others=others))
-    yield from reason_parts(_about(result, view))
+    yield from map(Paragraph, _view_notes(result, rows, view=view, others=others))
+    hidden = _OF_VIEWS - {view} | ({_OUTSIDE} if view != _RANGES else set())
+    yield from reason_parts(
+        [one for one in result.missing if one.field.split(".")[0] not in hidden]
+    )
 
 
-def _costliest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Choose the costliest rows that fit; a parent costs no less than its child."""
-    if rows.height <= MOST_ROWS:
-        return rows
-    if "total_us" not in rows.columns:
-        return rows.head(MOST_ROWS)
-    chosen = rows.sort(
-        "total_us", "id", descending=[True, False], maintain_order=True
-    ).head(MOST_ROWS)
-    return chosen.sort("id")
-
-
-def _tells(rows: pl.DataFrame, name: str, view: str) -> bool:
-    """Return whether a column is worth showing: not one that is null in every row."""
-    if name not in rows.columns or (name == "type" and view in {"op", "code"}):
-        return False
-    return rows[name].null_count() < rows.height
-
-
-def _labels(rows: pl.DataFrame, view: str) -> list[str]:
+def _node_labels(rows: pl.DataFrame, view: str) -> list[str]:
     """Return indented names; of a path only the part that the parent does not show."""
     if view == _LINES:
         return rows["name"].to_list()
@@ -162,7 +157,7 @@ def _labels(rows: pl.DataFrame, view: str) -> list[str]:
     return labels
 
 
-def _cell(name: str, value: float | str | None) -> str:
+def _number_cell(name: str, value: float | str | None) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, str):
@@ -172,11 +167,11 @@ def _cell(name: str, value: float | str | None) -> str:
     if name == "percent":
         return f"{value:.1f}"
     if name in _LARGE:
-        return f"{_scaled(value)}{_LARGE[name]}".rstrip()
+        return f"{_scaled_number(value)}{_LARGE[name]}".rstrip()
     return f"{value:,}"
 
 
-def _scaled(value: float) -> str:
+def _scaled_number(value: float) -> str:
     """Write four digits and a power of a thousand: `6.011 T`."""
     for unit in _THOUSANDS:
         if abs(value) < 1000 or unit == _THOUSANDS[-1]:
@@ -185,7 +180,7 @@ def _scaled(value: float) -> str:
     return f"{value:,}"
 
 
-def _notes(
+def _view_notes(
     result: ModelViewsResult,
     rows: pl.DataFrame,
     *,
@@ -211,39 +206,20 @@ def _notes(
             "rest they are not known."
         )
     if view == _LINES:
-        notes += _about_lines(rows)
+        exact = set(rows.drop_nulls("function")["exact"])
+        notes += [_FUNCTIONS] if exact == {False} else []
+        notes += [_SEEN] if True in exact else []
+        notes += [_BOTH] if exact == {True, False} else []
     if view == _RANGES:
-        notes += _about_ranges(result)
+        notes.append(_CLOCK)
+        if outside := result.unannotated_device_us:
+            notes.append(
+                f"{us(outside)} of device work was launched in none of these ranges: "
+                "by other threads, or outside of them."
+            )
+        notes.append("One range closely: --op NAME.")
     left = [name for name in others if name != view]
     return [*notes, f"More views and tables (--table NAME): {', '.join(left)}."]
-
-
-def _about_lines(rows: pl.DataFrame) -> list[str]:
-    exact = set(rows.drop_nulls("function")["exact"])
-    if exact == {False}:
-        return [_FUNCTIONS]
-    return [_SEEN] * (True in exact) + [_BOTH] * (False in exact)
-
-
-def _about_ranges(result: ModelViewsResult) -> list[str]:
-    notes = [_CLOCK]
-    outside = result.unannotated_device_us
-    if outside:
-        notes.append(
-            f"{us(outside)} of device work was launched in none of these ranges: by "
-            "other threads, or outside of them."
-        )
-    return [*notes, "One range closely: --op NAME."]
-
-
-def _about(result: ModelViewsResult, view: str) -> list[Missing]:
-    others = _OF_VIEWS - {view}
-    fields = [(one, one.field.split(".")[0]) for one in result.missing]
-    return [
-        one
-        for one, field in fields
-        if field not in others and (field != _OUTSIDE or view == _RANGES)
-    ]
 
 
 #: Rows that the page shows of each table.
@@ -308,8 +284,13 @@ def _annotation_page(
     tree = result.annotation
     if not {"occurrences", "total_us", "total_device_us"} <= set(tree.columns):
         tree = tree.clear()
+    indented = [
+        _INDENT * (depth - 1) + name
+        for depth, name in zip(tree["depth"], tree["name"], strict=True)
+    ]
+    tree = tree.with_columns(pl.Series("name", indented, pl.String))
     for heading, rows, columns in (
-        ("In the tree of annotations", _indented(tree), _OF_TREE),
+        ("In the tree of annotations", tree, _OF_TREE),
         ("Calls", detail.calls, _CALLS),
         ("By step", detail.by_step, _BY_STEP),
         ("Ops inside, on its thread", detail.ops, _OPS_INSIDE),
@@ -325,14 +306,6 @@ def _annotation_page(
     )
     own = [one for one in result.missing if one.field.split(".")[0] in _OF_ANNOTATION]
     yield from reason_parts(own)
-
-
-def _indented(tree: pl.DataFrame) -> pl.DataFrame:
-    depths = tree["depth"] - 1
-    names = [
-        _INDENT * depth + name for depth, name in zip(depths, tree["name"], strict=True)
-    ]
-    return tree.with_columns(pl.Series("name", names, pl.String))
 
 
 def _calls_of_annotation(result: AnnotationDetailResult) -> Iterator[Part]:

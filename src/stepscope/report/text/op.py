@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.analysis.framework_op_stats.cause import Cause
     from stepscope.analysis.framework_op_stats.detail import OpDetailResult
     from stepscope.report.outline.cells import TableColumn
     from stepscope.report.outline.parts import Part
@@ -130,33 +129,35 @@ def render(
         others: Names of the tables that can be shown or exported whole.
         width: Number of characters in a line.
     """
-    return as_text.render_page(tuple(_page(result, title, others)), width=width)
+    return as_text.render_page(tuple(_op_page(result, title, others)), width=width)
 
 
-def _page(result: OpDetailResult, title: str, others: Sequence[str]) -> Iterator[Part]:
+def _op_page(
+    result: OpDetailResult, title: str, others: Sequence[str]
+) -> Iterator[Part]:
     yield Paragraph(title, strong=True)
     yield Paragraph(result.selected, role="heading", indent=0)
-    yield from _head(result)
+    yield from _head_parts(result)
     yield Heading("Cause")
-    yield from _cause(result)
+    yield from _cause_parts(result)
     for heading, body in (
-        ("In the tables of ops", _costliest(result.rows, _OPS, left={0, 1, 2})),
+        ("In the tables of ops", _costliest_rows(result.rows, _OPS, left={0, 1, 2})),
         (
             "Kernels",
-            _costliest(
+            _costliest_rows(
                 result.kernels,
                 _KERNELS,
                 left={0, 4, 10},
                 expendable=("shared B", "block", "grid", "regs", "mean"),
             ),
         ),
-        ("Copies and memsets", _costliest(result.copies, _COPIES, left={0, 1})),
+        ("Copies and memsets", _costliest_rows(result.copies, _COPIES, left={0, 1})),
         (
             "Launches",
-            _costliest(result.launches, _LAUNCHES, expendable=("started", "mean")),
+            _costliest_rows(result.launches, _LAUNCHES, expendable=("started", "mean")),
         ),
-        ("Shapes", _costliest(result.shapes, _SHAPES)),
-        ("Calls", _calls(result)),
+        ("Shapes", _costliest_rows(result.shapes, _SHAPES)),
+        ("Calls", _call_rows(result)),
     ):
         if shown := tuple(body):
             yield Heading(heading)
@@ -171,7 +172,7 @@ def _page(result: OpDetailResult, title: str, others: Sequence[str]) -> Iterator
     yield from reason_parts(own)
 
 
-def _head(result: OpDetailResult) -> Iterator[Part]:
+def _head_parts(result: OpDetailResult) -> Iterator[Part]:
     count = result.call_count
     if count is None:
         return
@@ -194,12 +195,17 @@ def _head(result: OpDetailResult) -> Iterator[Part]:
         yield Paragraph(f"Of the step, in {steps}: {', '.join(parts)}")
 
 
-def _cause(result: OpDetailResult) -> Iterator[Part]:
+def _cause_parts(result: OpDetailResult) -> Iterator[Part]:
     cause = result.cause
     said = "What dominates is not known; the reason is below."
     yield Paragraph(_CAUSE.get(cause.dominant or "", said))
     rows = tuple(
-        (what, us(value), *_share_and_bar(value, cause))
+        (
+            what,
+            us(value),
+            percent(100.0 * value / cause.total_us) if cause.total_us else UNKNOWN,
+            bar(value / cause.total_us, _BAR) if cause.total_us else "",
+        )
         for name, what in _PARTS
         if (value := getattr(cause, name))
     )
@@ -212,14 +218,7 @@ def _cause(result: OpDetailResult) -> Iterator[Part]:
         )
 
 
-def _share_and_bar(value: float, cause: Cause) -> tuple[str, str]:
-    if not cause.total_us:
-        return UNKNOWN, ""
-    part = value / cause.total_us
-    return percent(100.0 * part), bar(part, _BAR)
-
-
-def _costliest(
+def _costliest_rows(
     rows: pl.DataFrame | None,
     columns: Sequence[TableColumn],
     *,
@@ -231,10 +230,10 @@ def _costliest(
     shown = rows.head(_SHOWN)
     table = table_of_rows(shown, columns, left=frozenset(left), expendable=expendable)
     yield table.without_unknown()
-    yield from _rest(rows.height)
+    yield from _rest_note(rows.height)
 
 
-def _calls(result: OpDetailResult) -> Iterator[Part]:
+def _call_rows(result: OpDetailResult) -> Iterator[Part]:
     several = result.rows["name"].n_unique() > 1
     hosts = result.calls["host"].n_unique() > 1
     with_shapes = not several and result.shapes is not None
@@ -259,9 +258,9 @@ def _calls(result: OpDetailResult) -> Iterator[Part]:
     expendable = ("copied", "launches", "copies", "at ms", "kernels")
     if rows:
         yield Table(header, rows, expendable=expendable).without_unknown()
-    yield from _rest(result.call_count or 0)
+    yield from _rest_note(result.call_count or 0)
 
 
-def _rest(count: int) -> Iterator[Part]:
+def _rest_note(count: int) -> Iterator[Part]:
     if count > _SHOWN:
         yield Paragraph(f"{count - _SHOWN:,} of {count:,} more.")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.pod_viewer import PodViewerResult
     from stepscope.analysis.pod_viewer.result import WorkerSummary
     from stepscope.report.outline.parts import Part
-    from stepscope.unavailable import Missing
 
 #: Field of a worker → heading of its column; a column that is null for all workers is
 #: left out.
@@ -61,29 +60,17 @@ def render(
         others: Names of the tables that can be shown or exported whole.
         width: Number of characters in a line.
     """
-    outline = tuple(_page(result, title, doubts, others))
+    outline = tuple(_pod_page(result, title, doubts, others))
     return as_text.render_page(outline, width=width)
 
 
-def _page(
+def _pod_page(
     result: PodViewerResult, title: str, doubts: Sequence[str], others: Sequence[str]
 ) -> Iterator[Part]:
     yield Paragraph(title, strong=True)
     yield Break()
     for message in (*doubts, *(note.message for note in result.quality)):
         yield Paragraph(message, role="warn")
-    yield from _slowest(result)
-    yield Paragraph(_clocks(result))
-    yield Break()
-    yield _workers(result.workers[:MOST_ROWS])
-    # Two tables are a blank line apart.
-    yield _breakdown(result.workers[:MOST_ROWS])
-    yield Break()
-    yield Paragraph(_left_out(result, others))
-    yield from reason_parts(_of_the_page(result))
-
-
-def _slowest(result: PodViewerResult) -> Iterator[Part]:
     head, because = slowest_words(result)
     if result.slowest is not None:
         yield Paragraph(head, role="heading")
@@ -91,9 +78,26 @@ def _slowest(result: PodViewerResult) -> Iterator[Part]:
     elif head not in {note.message for note in result.quality}:
         # The doubts above may say so already.
         yield Paragraph(head)
+    yield Paragraph(_clock_sentence(result))
+    yield Break()
+    yield _worker_table(result.workers[:MOST_ROWS])
+    # Two tables are a blank line apart.
+    yield _breakdown_table(result.workers[:MOST_ROWS])
+    yield Break()
+    notes = ["Times are means of a step."]
+    if len(result.workers) > MOST_ROWS:
+        notes.append(
+            f"{len(result.workers) - MOST_ROWS:,} of {len(result.workers):,} workers "
+            "are not shown; --format csv has all."
+        )
+    notes.append(f"Whole tables (--table NAME): {', '.join(others)}.")
+    yield Paragraph(" ".join(notes))
+    own = [one for one in result.missing if one.field.startswith("workers")]
+    # A worker that is a host has no device: nothing is missing.
+    yield from reason_parts([one for one in own if one.field != "workers.device"])
 
 
-def _clocks(result: PodViewerResult) -> str:
+def _clock_sentence(result: PodViewerResult) -> str:
     if len(result.clocks) < 2:
         return ""
     sources = {clock.source for clock in result.clocks} - {"reference"}
@@ -107,7 +111,7 @@ def _clocks(result: PodViewerResult) -> str:
     )
 
 
-def _workers(workers: Sequence[WorkerSummary]) -> Table:
+def _worker_table(workers: Sequence[WorkerSummary]) -> Table:
     fields = [
         field
         for field in _COLUMNS
@@ -127,7 +131,7 @@ def _workers(workers: Sequence[WorkerSummary]) -> Table:
     return Table(header, rows, left=frozenset({0, len(header) - 1}))
 
 
-def _breakdown(workers: Sequence[WorkerSummary]) -> Table:
+def _breakdown_table(workers: Sequence[WorkerSummary]) -> Table:
     """Write the categories that hold time, side by side, in percent of the step."""
     shown = [
         category
@@ -137,33 +141,13 @@ def _breakdown(workers: Sequence[WorkerSummary]) -> Table:
     rows = tuple(
         (
             worker_name(one.host, one.device),
-            *(_share(one, category) for category in shown),
+            *(
+                UNKNOWN
+                if (part := one.breakdown_ms.get(category)) is None or not one.total_ms
+                else percent(100.0 * part / one.total_ms).removesuffix(" %")
+                for category in shown
+            ),
         )
         for one in workers
     )
     return Table(("% of the step", *(_SHORT[one] for one in shown)), rows)
-
-
-def _share(worker: WorkerSummary, category: str) -> str:
-    part = worker.breakdown_ms.get(category)
-    if part is None or not worker.total_ms:
-        return UNKNOWN
-    return percent(100.0 * part / worker.total_ms).removesuffix(" %")
-
-
-def _left_out(result: PodViewerResult, others: Sequence[str]) -> str:
-    notes = ["Times are means of a step."]
-    if len(result.workers) > MOST_ROWS:
-        notes.append(
-            f"{len(result.workers) - MOST_ROWS:,} of {len(result.workers):,} workers "
-            "are not shown; --format csv has all."
-        )
-    notes.append(f"Whole tables (--table NAME): {', '.join(others)}.")
-    return " ".join(notes)
-
-
-def _of_the_page(result: PodViewerResult) -> list[Missing]:
-    """Return the reasons for missing values of this page, without those of steps."""
-    own = [one for one in result.missing if one.field.startswith("workers")]
-    # A worker that is a host has no device: nothing is missing.
-    return [one for one in own if one.field != "workers.device"]

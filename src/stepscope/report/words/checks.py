@@ -11,17 +11,17 @@ from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
     fitting_actions,
-    gain,
+    gain_words,
     lead_sentence,
     saving_words,
 )
-from stepscope.report.words.names import listed, percent
+from stepscope.report.words.names import join_words, percent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from stepscope.advice.checklist import CheckedStage
-    from stepscope.advice.finding import Action, Finding, Severity, Status
+    from stepscope.advice.finding import Finding, Severity, Status
     from stepscope.advice.replayed import Together
 
 _STATUS_WORDS: Final[dict[Status, str]] = {
@@ -42,39 +42,43 @@ def stage_line(stage: CheckedStage, findings: Sequence[Finding]) -> str:
 
     Checks that could not tell are named, since they are what is left to do.
     """
-    unsure = [one.id for one in _of(stage, findings) if one.status == "cannot_tell"]
+    unsure = [
+        one.id
+        for one in _stage_findings(stage, findings)
+        if one.status == "cannot_tell"
+    ]
     names: dict[Status, str] = {"cannot_tell": f" ({', '.join(unsure)})"}
-    return _line(stage, findings, names)
+    return _verdict_counts(stage, findings, names)
 
 
 def stage_counts(stage: CheckedStage, findings: Sequence[Finding]) -> str:
     """Write the same without names, for where the checks unfold below the line."""
-    return _line(stage, findings, {})
+    return _verdict_counts(stage, findings, {})
 
 
-def _line(
+def _verdict_counts(
     stage: CheckedStage, findings: Sequence[Finding], names: Mapping[Status, str]
 ) -> str:
     parts = []
     for status, count in stage.counts.items():
         if status == "fail":
-            parts += _fails(_of(stage, findings))
+            counts = Counter(
+                one.severity
+                for one in _stage_findings(stage, findings)
+                if one.status == "fail"
+            )
+            parts += [
+                f"{counts[severity]} {word if counts[severity] == 1 else several}"
+                for severity, (word, several) in _SEVERITY_WORDS.items()
+                if counts[severity]
+            ]
         else:
             parts.append(f"{count} {_STATUS_WORDS[status]}{names.get(status, '')}")
     return f"{stage.title}: {' · '.join(parts)}"
 
 
-def _of(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
+def _stage_findings(stage: CheckedStage, findings: Sequence[Finding]) -> list[Finding]:
     return [one for one in findings if one.id in stage.findings]
-
-
-def _fails(findings: Sequence[Finding]) -> list[str]:
-    counts = Counter(one.severity for one in findings if one.status == "fail")
-    return [
-        f"{counts[severity]} {word if counts[severity] == 1 else several}"
-        for severity, (word, several) in _SEVERITY_WORDS.items()
-        if counts[severity]
-    ]
 
 
 #: What is said before each of the findings that are worth the first look.
@@ -123,34 +127,32 @@ def most_valuable(
         first: Id of the finding of the headline, which comes first; null for none.
         frameworks: Frameworks seen in the profile.
     """
-    worth = (one for one in by_cost(findings) if one.id == first or _gains(one))
+    worth = (
+        one for one in by_cost(findings) if one.id == first or _gains_something(one)
+    )
     ranked = sorted(worth, key=lambda one: one.id != first)
     if ranked and ranked[0].note == "ended":
         # What the start of a program cost is not what keeps it from its steps.
         ranked = ranked[:1]
     return tuple(
-        _valuable(one, label, told=one.id == first, frameworks=frameworks)
+        _make_valuable(one, label, told=one.id == first, frameworks=frameworks)
         for one, label in zip(ranked, _ORDER, strict=False)
     )
 
 
-def _gains(finding: Finding) -> bool:
+def _gains_something(finding: Finding) -> bool:
     return finding.saving_ms is None or finding.saving_ms.high > 0
 
 
-def _text(action: Action, frameworks: Collection[str]) -> str:
-    """Write a change; of which framework it is where that of the program is unknown."""
-    if frameworks or action.framework == "any":
-        return action.text
-    return f"{action.text.removesuffix('.')} (as in {action.framework})."
-
-
-def _valuable(
+def _make_valuable(
     finding: Finding, label: str, *, told: bool, frameworks: Collection[str]
 ) -> Valuable:
     actions = fitting_actions(finding, frameworks)
-    action = _text(actions[0], frameworks) if actions else ""
-    promise = gain(finding) if _gains(finding) else None
+    action = actions[0].text if actions else ""
+    if actions and not frameworks and actions[0].framework != "any":
+        # The framework of the program is not known.
+        action = f"{action.removesuffix('.')} (as in {actions[0].framework})."
+    promise = gain_words(finding) if _gains_something(finding) else None
     return Valuable(
         finding=finding.id,
         label="Do first" if told else label,
@@ -171,27 +173,25 @@ def together_words(found: Together, *, by_title: bool = False) -> str | None:
         found: The findings, and what holds the step without them.
         by_title: Call findings by their titles, where their ids are not in sight.
     """
+    joint = None
+    if found.saving_ms is not None:
+        names = join_words(
+            [_TITLES[one] if by_title else one for one in found.findings]
+        )
+        change = f"fixing {names}" if by_title else names
+        joint = f"Together, {change} may save {saving_words(found.saving_ms)}."
     told = [
         sentence
         for sentence in (
-            _joint(found, by_title=by_title),
-            _next(found, by_title=by_title),
+            joint,
+            _next_bottleneck(found, by_title=by_title),
         )
         if sentence is not None
     ]
     return " ".join(told) or None
 
 
-def _joint(found: Together, *, by_title: bool) -> str | None:
-    saving = found.saving_ms
-    if saving is None:
-        return None
-    names = listed([_TITLES[one] if by_title else one for one in found.findings])
-    mended = f"mending {names}" if by_title else names
-    return f"Together, {mended} may save {saving_words(saving)}."
-
-
-def _next(found: Together, *, by_title: bool) -> str | None:
+def _next_bottleneck(found: Together, *, by_title: bool) -> str | None:
     if found.next_owner is None or found.next_percent is None:
         return None
     what = OWNER_WORDS[found.next_owner]
@@ -201,7 +201,7 @@ def _next(found: Together, *, by_title: bool) -> str | None:
     without = f"Without what {first} finds"
     if by_title:
         told = found.saving_ms is not None  # the sentence before names it
-        without = f"Once {'the first' if told else _TITLES[first]} is mended"
+        without = f"Once {'the first' if told else _TITLES[first]} is fixed"
     return (
         f"{without}, the longest part of a step would be {what} "
         f"({percent(found.next_percent)} of its critical path)."

@@ -11,7 +11,7 @@ from stepscope.advice.finding import STATUSES
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.names import (
-    listed,
+    join_words,
     ms,
     part_words,
     percent,
@@ -77,7 +77,7 @@ def threshold_words(finding: Finding) -> str | None:
     return f"{limit_words(limit)} ({limit.meaning}; source: {limit.source})"
 
 
-def numbers(finding: Finding) -> list[tuple[str, str, str]]:
+def number_rows(finding: Finding) -> list[tuple[str, str, str]]:
     """Return the numbers of a finding that are known: name, value, what it is from."""
     told = [
         ("value", finding.value, finding.unit, ""),
@@ -94,7 +94,7 @@ def numbers(finding: Finding) -> list[tuple[str, str, str]]:
     ]
 
 
-def by_urgency(findings: Sequence[Finding]) -> list[Finding]:
+def sort_by_urgency(findings: Sequence[Finding]) -> list[Finding]:
     """Order findings as a person wants to read them, each kind in the guides' order."""
     return sorted(
         findings,
@@ -118,30 +118,30 @@ def headline(finding: Finding) -> str:
         )
     words = _WORDS[finding.id]
     text = words.sentences(finding.status, finding.note)
-    known = _known(finding, words)
-    told = [_first(alternatives, known) for alternatives in text]
+    known = _known_values(finding, words)
+    told = [_first_complete(alternatives, known) for alternatives in text]
     said = " ".join(sentence for sentence in told if sentence is not None)
-    return _of_whole(finding, said)
+    return _fit_to_recording(finding, said)
 
 
 def lead_sentence(finding: Finding) -> str:
     """Write the one sentence about a failing finding that a report begins with."""
     words = _WORDS[finding.id]
-    known = _known(finding, words)
+    known = _known_values(finding, words)
     text = words.sentences(finding.status, finding.note)
-    first = _first((*words.lead, *text[0]), known)
-    return headline(finding) if first is None else _of_whole(finding, first)
+    first = _first_complete((*words.lead, *text[0]), known)
+    return headline(finding) if first is None else _fit_to_recording(finding, first)
 
 
-def _of_whole(finding: Finding, text: str) -> str:
+def _fit_to_recording(finding: Finding, text: str) -> str:
     """Speak of the recording where there are no steps that a share could be of."""
     of_steps = finding.ms_per_step is not None or not (finding.owners or finding.topics)
-    return text if of_steps else of_recording(text)
+    return text if of_steps else recording_words(text)
 
 
-def of_recording(text: str) -> str:
+def recording_words(text: str) -> str:
     """Write of the recording what was written of a step."""
-    text = re.sub(r"\b([Hh]olds?(?: up)?) the steps?\b", r"\1 the program", text)
+    text = re.sub(r"\b([Hh]olds?|[Dd]elays?) the steps?\b", r"\1 the program", text)
     return re.sub(r"\bof the step\b", "of the recording", text)
 
 
@@ -155,7 +155,9 @@ class _Told(Frozen, frozen=True, eq=True):
         return word_for_zero if self.is_zero and word_for_zero else self.text
 
 
-def _first(alternatives: tuple[str, ...], known: Mapping[str, _Told]) -> str | None:
+def _first_complete(
+    alternatives: tuple[str, ...], known: Mapping[str, _Told]
+) -> str | None:
     """Write the first alternative whose names are all known, as a sentence."""
     for template in alternatives:
         try:
@@ -166,7 +168,7 @@ def _first(alternatives: tuple[str, ...], known: Mapping[str, _Told]) -> str | N
     return None
 
 
-def _known(finding: Finding, words: Words) -> dict[str, _Told]:
+def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
     """Return the values of the names in a rule's texts, as far as they are known."""
     numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
     numbers += [
@@ -184,19 +186,24 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
         "title": finding.title,
         "passed": words.passed,
         "threshold": None if limit is None else limit_words(limit),
-        "pattern": pattern(finding),
-        "bursts": bursts(finding.pattern)
+        "pattern": pattern_sentence(finding),
+        "bursts": burst_words(finding.pattern)
         if finding.pattern is not None and finding.pattern.kind == "bursts"
         else None,
         "named": part_words(finding.parts[0]) if finding.parts else None,
         "cause": words.causes.get(finding.causes[0].cause) if finding.causes else None,
-        "subject": _subject(finding.parts[0]) if finding.parts else None,
+        "subject": _subject_words(finding.parts[0]) if finding.parts else None,
         "detail": finding.parts[0].detail if finding.parts else None,
-        "function": _function(finding.parts),
-        "worker_function": _function(finding.workers),
-        "sleeper": _sleeper(finding.parts[0]) if finding.parts else None,
+        "function": _called_function(finding.parts),
+        "worker_function": _called_function(finding.workers),
+        "sleeper": _sleeper_words(finding.parts[0]) if finding.parts else None,
         "elsewhere": next(
-            (_elsewhere(one) for one in finding.parts if one.thread is not None), None
+            (
+                _other_thread_words(one)
+                for one in finding.parts
+                if one.thread is not None
+            ),
+            None,
         ),
     }
     return {
@@ -209,7 +216,7 @@ def _known(finding: Finding, words: Words) -> dict[str, _Told]:
     }
 
 
-def pattern(finding: Finding) -> str | None:
+def pattern_sentence(finding: Finding) -> str | None:
     """Write how an effect is spread over the steps."""
     spread = finding.pattern
     if finding.status != "fail" or spread is None or finding.steps_clean is None:
@@ -221,17 +228,17 @@ def pattern(finding: Finding) -> str | None:
         return f"In {which}, up to {ms(spread.longest_ms)}."
     if spread.kind == "once":
         return f"Once, in one of {spread.steps} steps: {ms(spread.longest_ms)}."
-    return f"In bursts: {bursts(spread)}."
+    return f"In bursts: {burst_words(spread)}."
 
 
-def bursts(spread: Pattern) -> str:
+def burst_words(spread: Pattern) -> str:
     """Write which steps are hit, and how long each waits."""
     shortest = spread.longest_ms if spread.shortest_ms is None else spread.shortest_ms
     long = range_ms(shortest, spread.longest_ms)
     return f"{spread.steps_hit} of {spread.steps} steps wait {long}"
 
 
-def _function(parts: tuple[Part, ...]) -> str | None:
+def _called_function(parts: tuple[Part, ...]) -> str | None:
     """Write the largest part where it is a function that the steps call."""
     if not parts or parts[0].function is None or parts[0].loop:
         return None
@@ -239,42 +246,45 @@ def _function(parts: tuple[Part, ...]) -> str | None:
     return part_words(msgspec.structs.replace(parts[0], detail=detail))
 
 
-def _subject(part: Part) -> str:
+def _subject_words(part: Part) -> str:
     """Write a part that a verb follows: what is said of most of it is put in commas."""
     name = part_words(part)
-    return f"{name}," if name != part_words(_bare(part)) else name
+    return (
+        f"{name},"
+        if name
+        != part_words(
+            part if part.lines else msgspec.structs.replace(part, detail=None)
+        )
+        else name
+    )
 
 
-def _bare(part: Part) -> Part:
-    return part if part.lines else msgspec.structs.replace(part, detail=None)
-
-
-def _elsewhere(part: Part) -> str:
+def _other_thread_words(part: Part) -> str:
     """Write what another thread does while the steps wait."""
     function = part_words(msgspec.structs.replace(part, detail=None, thread=None))
     return f"thread `{part.thread}` is in {function}"
 
 
-def _sleeper(part: Part) -> str:
+def _sleeper_words(part: Part) -> str:
     """Write that a function waits, and in which one that it calls."""
     function = part_words(msgspec.structs.replace(part, detail=None))
     return f"{function} waits" + (f" in `{part.detail}`" if part.detail else "")
 
 
-def reasons(finding: Finding) -> str | None:
+def cause_words(finding: Finding) -> str | None:
     """Write where the effect comes from."""
     words = _WORDS[finding.id].causes
     parts = [
         f"{words.get(cause.cause, cause.cause)} {percent(cause.share_percent)}"
         for cause in finding.causes
     ]
-    causes = listed(parts)
-    because = listed([words.get(one, one) for one in finding.because])
+    causes = join_words(parts)
+    because = join_words([words.get(one, one) for one in finding.because])
     found = [part for part in (causes, because) if part]
     return "; ".join(found) if found else None
 
 
-def names(finding: Finding) -> str | None:
+def part_shares(finding: Finding) -> str | None:
     """Write the largest parts of the effect by name."""
     parts = [
         f"{part_words(part)} {percent(part.share_percent)}"
@@ -288,7 +298,7 @@ def names(finding: Finding) -> str | None:
 _REST: Final = 0.02
 
 
-def gain(finding: Finding) -> str | None:
+def gain_words(finding: Finding) -> str | None:
     """Write what a change would save.
 
     A zero is no promise: other work is in the way, or another finding has the gain.
@@ -297,9 +307,9 @@ def gain(finding: Finding) -> str | None:
         return None
     effect = finding.ms_per_step or 0.0
     if finding.explained_by and finding.saving_ms.high < _REST * effect:
-        return f"counted with that of {listed(finding.explained_by)}"
+        return f"counted with that of {join_words(finding.explained_by)}"
     if finding.saving_ms.high <= 0:
-        return "none by itself: other work holds the step up meanwhile"
+        return "none by itself: other work delays the step meanwhile"
     return saving_words(finding.saving_ms)
 
 
@@ -311,10 +321,10 @@ def saving_words(saving: Saving) -> str:
         size = f"{range_ms(saving.low, saving.high)} a step, or more"
     else:
         size = f"{ms(saving.high)} a step, perhaps less or more"
-    return f"{size}: how fast the step computes then cannot be foretold"
+    return f"{size}: how fast the step computes then cannot be predicted"
 
 
-def standing(finding: Finding) -> str:
+def standing_words(finding: Finding) -> str:
     """Write how many steps the verdict rests on, and how certain it is."""
     parts = []
     if finding.steps_clean is not None and finding.steps_hit is not None:
@@ -331,7 +341,7 @@ def standing(finding: Finding) -> str:
     if finding.note in notes:
         parts.append(notes[finding.note])
     if finding.explained_by:
-        parts.append(f"the same time as that of {listed(finding.explained_by)}")
+        parts.append(f"the same time as that of {join_words(finding.explained_by)}")
     if finding.after_stage is not None:
         parts.append("settle the findings above first")
     return ", ".join(parts)

@@ -9,7 +9,7 @@ import polars as pl
 from stepscope.advice.catalogue import OWNER_WORDS
 from stepscope.patterns import Pattern
 from stepscope.report.page import cut_middle
-from stepscope.report.words.findings import lead_sentence, of_recording
+from stepscope.report.words.findings import lead_sentence, recording_words
 from stepscope.report.words.names import part_words, percent, plain_name
 from stepscope.unavailable import Unavailable
 from stepscope.units import bytes_text, duration_text
@@ -29,12 +29,12 @@ def first_sentence(lead: Lead, findings: Sequence[Finding]) -> str:
     """Write what a report says first, in one sentence."""
     if lead.kind == "finding":
         (finding,) = (one for one in findings if one.id == lead.finding)
-        return _placed(lead_sentence(finding), lead if finding.owners else None)
-    said = _placed(_of_time(lead), lead)
-    return said if lead.stepped else of_recording(said)
+        return _name_place(lead_sentence(finding), lead if finding.owners else None)
+    said = _name_place(_time_sentence(lead), lead)
+    return said if lead.stepped else recording_words(said)
 
 
-def _placed(said: str, lead: Lead | None) -> str:
+def _name_place(said: str, lead: Lead | None) -> str:
     """Name the host or the device that a sentence is about where there are several."""
     if lead is None or lead.host is None:
         return said
@@ -47,7 +47,7 @@ def _placed(said: str, lead: Lead | None) -> str:
     return f"{said.removesuffix('.')} ({where})."
 
 
-def _of_time(lead: Lead) -> str:
+def _time_sentence(lead: Lead) -> str:
     """Write a sentence about time that no finding is about."""
     if lead.percent is None or lead.owner is None:
         why = lead.unavailable
@@ -64,7 +64,7 @@ def _of_time(lead: Lead) -> str:
     if lead.kind == "host" and not lead.steps and _is_function(lead):
         # Whether they work or wait is not known.
         what = "time in functions of the program"
-    told = f"{what}{_names(lead)}"
+    told = f"{what}{_part_names(lead)}"
     if lead.kind == "idle" and lead.owner == "compile" and not lead.stepped:
         # The first call of a program and one that is traced again look the same.
         return (
@@ -82,7 +82,7 @@ def _is_function(lead: Lead) -> bool:
     return bool(lead.parts) and lead.parts[0].function is not None
 
 
-def _names(lead: Lead) -> str:
+def _part_names(lead: Lead) -> str:
     if not lead.parts:
         return ""
     largest, caller = lead.parts[0], lead.caller
@@ -118,7 +118,14 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     if known.is_empty():
         return None
     every = known.rows(named=True)
-    programs = {it["memory_id"] for it in every if _is_code(result, it["memory_id"])}
+    programs = {
+        it["memory_id"]
+        for it in every
+        if (
+            set(result.memories[it["memory_id"]].breakdown["region_type"].to_list())
+            == {_CODE}
+        )
+    }
     # What a program keeps comes before the code of its programs.
     fullest = min(every, key=lambda it: it["memory_id"] in programs)
     name = fullest["memory_id"]
@@ -143,10 +150,6 @@ def peak_sentence(result: MemoryProfileResult | Unavailable) -> str | None:
     more = nameless > (share or 0.0)
     rest = f", and {percent(nameless)} of no known line" if more else ""
     return f"{peak}; {size} of it{of_it} in {what} {most['source']}{rest}."
-
-
-def _is_code(result: MemoryProfileResult, name: str) -> bool:
-    return set(result.memories[name].breakdown["region_type"].to_list()) == {_CODE}
 
 
 #: Names of kernels may fill a page.

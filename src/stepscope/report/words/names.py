@@ -182,12 +182,12 @@ def plain_name(name: str) -> str:
     return "".join(kept).partition("(")[0].strip() or name
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """Make a sentence of a text: with a capital and a full stop."""
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def listed(names: Sequence[str]) -> str:
+def join_words(names: Sequence[str]) -> str:
     """Join texts: `a, b and c`."""
     if len(names) < 2:
         return "".join(names)

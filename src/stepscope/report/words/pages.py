@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stepscope.report.words.names import CATEGORY_NAMES, ms, sentence
+from stepscope.report.words.names import CATEGORY_NAMES, as_sentence, ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ def reason_sentences(missing: Sequence[Missing]) -> Iterator[str]:
         if len(names) > _MOST_FIELDS:
             more = len(names) - _MOST_FIELDS + 1
             listed = f"{', '.join(names[: _MOST_FIELDS - 1])} and {more} more"
-        yield f"– {listed}: {sentence(reason)} {remedy}"
+        yield f"– {listed}: {as_sentence(reason)} {remedy}"
 
 
 def worker_name(host: str, device: int | None) -> str:
@@ -58,21 +58,16 @@ def slowest_words(result: PodViewerResult) -> tuple[str, str]:
     if slowest.of_steps == 1:
         steps = ""
     name = worker_name(slowest.host, slowest.device)
-    cause = _cause(slowest, has_steps=not _is_one_whole(result))
-    because = f"{_evidence(slowest)} {cause}".strip()
+    cause = _cause_sentence(slowest, has_steps=not _is_one_whole(result))
     if slowest.waited_for_ms is not None:
+        because = (
+            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
+            f"it, added up. {cause}"
+        ).strip()
         # Its own steps may be the shortest: it waits for nobody.
         return f"The others wait for {name}{steps}.", because
+    because = f"{_BY[slowest.by]}. {cause}".strip()
     return f"{name} is the slowest worker{steps}.", because
-
-
-def _evidence(slowest: SlowestWorker) -> str:
-    if slowest.waited_for_ms is not None:
-        return (
-            f"In collectives the other workers waited {ms(slowest.waited_for_ms)} for "
-            "it, added up."
-        )
-    return f"{_BY[slowest.by]}."
 
 
 def _is_one_whole(result: PodViewerResult) -> bool:
@@ -80,7 +75,7 @@ def _is_one_whole(result: PodViewerResult) -> bool:
     return len(result.steps) == 1 and result.steps[0].step is None
 
 
-def _cause(slowest: SlowestWorker, *, has_steps: bool) -> str:
+def _cause_sentence(slowest: SlowestWorker, *, has_steps: bool) -> str:
     if slowest.cause is None:
         return ""
     more = ms(slowest.excess_ms[slowest.cause])
@@ -96,7 +91,7 @@ def _cause(slowest: SlowestWorker, *, has_steps: bool) -> str:
     return f"It spends {more}{each} more on {what} than the median of the others."
 
 
-def _workers(result: PodViewerResult) -> dict[str, str]:
+def _pod_words(result: PodViewerResult) -> dict[str, str]:
     verdict, because = slowest_words(result)
     take = "take" if result.in_lock_step else "do not take"
     together = f"The hosts {take} part in the same steps."
@@ -105,7 +100,7 @@ def _workers(result: PodViewerResult) -> dict[str, str]:
     return {"verdict": verdict, "because": because, "together": together}
 
 
-def _requests(result: InferenceProfileResult) -> dict[str, str]:
+def _request_words(result: InferenceProfileResult) -> dict[str, str]:
     latency, slow = result.latency_ms, result.slow
     words = {
         "latencies": f"Half of the requests take up to {ms(latency.p50)}, 95 % up to "
@@ -114,7 +109,11 @@ def _requests(result: InferenceProfileResult) -> dict[str, str]:
     if slow is not None:
         asked = f"{slow.requests:,} requests" if slow.requests != 1 else "1 request"
         part = slow.waited_for
-        most = "in no part more than in another" if part is None else _part(part)
+        most = (
+            "in no part more than in another"
+            if part is None
+            else CATEGORY_NAMES.get(part, part.replace("_", " ")).lower()
+        )
         words["slow"] = (
             f"{asked} took {ms(slow.threshold_ms)} or longer, {ms(slow.latency_ms)} on "
             f"average against {ms(slow.typical_ms)} otherwise. Most of the difference "
@@ -123,11 +122,7 @@ def _requests(result: InferenceProfileResult) -> dict[str, str]:
     return words
 
 
-def _part(bucket: str) -> str:
-    return CATEGORY_NAMES.get(bucket, bucket.replace("_", " ")).lower()
-
-
 _WORDS: Final[dict[str, Callable[[Any], dict[str, str]]]] = {
-    "inference_profile": _requests,
-    "pod_viewer": _workers,
+    "inference_profile": _request_words,
+    "pod_viewer": _pod_words,
 }

@@ -14,13 +14,19 @@ from stepscope.compare.comparison import compare
 from stepscope.compare.measured import measured
 from stepscope.errors import BadUsage
 from stepscope.report import to_json
-from stepscope.report.compose import compose, judge
+from stepscope.report.compose import compose, judge_profile
 from stepscope.report.exports import render_csv
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text
 from stepscope.report.plain import plain
-from stepscope.report.tables import LIMITS, arranged, choose, name_of_main, tables
+from stepscope.report.tables import (
+    LIMITS,
+    arrange_rows,
+    choose_table,
+    name_of_main,
+    tables,
+)
 from stepscope.report.words.pages import page_words
 from stepscope.serve import frames
 from stepscope.serve.errors import Refused
@@ -84,7 +90,7 @@ def write_tool(opened: Opened, asked: ToolQuestion, *, rows: int) -> bytes:
         if isinstance(result, Unavailable)
         else cut_tables(result, rows=rows)
     )
-    envelope = to_json.envelope(
+    envelope = to_json.make_envelope(
         asked.tool.name, shown, profile=view.described, quality=view.doubts
     )
     absent = isinstance(result, Unavailable)
@@ -220,10 +226,10 @@ def _arranged_table(
     """Return (names of all tables, name of this one, number of its rows, the rows)."""
     found = tables(result)
     try:
-        whole = choose(found, asked.table)
+        whole = choose_table(found, asked.table)
     except BadUsage as error:
         raise Refused(404, "unknown_table", str(error)) from error
-    chosen = arranged(
+    chosen = arrange_rows(
         whole, holding=asked.holding, sort=asked.sort, descending=asked.descending
     )
     return list(found), asked.table or name_of_main(found), whole.height, chosen
@@ -291,7 +297,7 @@ def write_comparison(base: Opened, new: bytes, *, same_work: bool) -> bytes:
 
 def _measured_profile(opened: Opened) -> Measured:
     profile = opened.view_of_hosts(()).profile
-    return measured(profile, judge(profile).findings)
+    return measured(profile, judge_profile(profile).findings)
 
 
 def write_explanation(

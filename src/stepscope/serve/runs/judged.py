@@ -11,7 +11,7 @@ from stepscope.analysis.ops.selection import op_names
 from stepscope.analysis.steps.rows import step_at
 from stepscope.analysis.timeline.located import spot_of
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.compose import judge
+from stepscope.report.compose import judge_profile
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.words import findings as finding_words
 from stepscope.report.words.checks import most_valuable, stage_counts, together_words
@@ -28,7 +28,7 @@ _PAGES: Final = {rule.item.id: rule.item.tools for rule in RULES}
 
 def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
     """Return what is said first, what to do, the checklist, and every finding."""
-    judged = judge(profile)
+    judged = judge_profile(profile)
     frameworks = profile.of_run(frameworks_used)
     places = _Places(profile)
     by_id = {one.id: one for one in judged.findings}
@@ -107,14 +107,14 @@ def _finding_words(
         "headline": finding_words.headline(finding),
         # What does not apply asks for nothing.
         "remedy": why.remedy if why and finding.status == "cannot_tell" else None,
-        "reasons": finding_words.reasons(finding) if failed else None,
-        "names": finding_words.names(finding) if failed else None,
-        "pattern": finding_words.pattern(finding),
+        "reasons": finding_words.cause_words(finding) if failed else None,
+        "names": finding_words.part_shares(finding) if failed else None,
+        "pattern": finding_words.pattern_sentence(finding),
         "owners": [OWNER_WORDS[owner] for owner in finding.owners],
-        "gain": finding_words.gain(finding) if failed else None,
-        "standing": finding_words.standing(finding) if failed else None,
+        "gain": finding_words.gain_words(finding) if failed else None,
+        "standing": finding_words.standing_words(finding) if failed else None,
         "threshold": finding_words.threshold_words(finding),
-        "numbers": [list(one) for one in finding_words.numbers(finding)],
+        "numbers": [list(one) for one in finding_words.number_rows(finding)],
         "evidence": [places.describe_place(one) for one in finding.evidence],
         "pages": list(_PAGES[finding.id]),
         "actions": plain(finding_words.fitting_actions(finding, frameworks)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from stepscope.advice.engine import DERIVATIONS
 from stepscope.analysis.tools import find_tool, needs
 from stepscope.derive.frameworks import frameworks_used
-from stepscope.report.envelope import describe, doubts
+from stepscope.report.envelope import describe_profile, recording_doubts
 from stepscope.report.tables import tables
 from stepscope.serve.errors import Refused
 from stepscope.serve.runs.cache import Bounded
@@ -44,12 +44,12 @@ class View:
     @cached_property
     def described(self) -> Profile:
         """Return run, hosts and devices of the profile."""
-        return describe(self.profile)
+        return describe_profile(self.profile)
 
     @cached_property
     def doubts(self) -> tuple[Doubt, ...]:
         """Return the doubts about the recording."""
-        return doubts(self.profile)
+        return recording_doubts(self.profile)
 
 
 class Opened:

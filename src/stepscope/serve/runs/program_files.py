@@ -78,7 +78,7 @@ class ProgramFiles:
         self._roots = [Path(one).resolve() for one in directories]
         for given, root in zip(directories, self._roots, strict=True):
             if not root.is_dir():
-                raise BadUsage(f"--source {given}: is no directory of this machine")
+                raise BadUsage(f"--source {given}: is not a directory of this machine")
         self._listing = threading.Lock()
         self._listed: dict[str, list[_Candidate]] = {}
         self._listed_s = -_KEPT_S
@@ -101,7 +101,7 @@ class ProgramFiles:
                 ". Name the directory of the right one alone with `--source`."
             )
         if not matching:
-            more = "" if self._is_whole else " as far as they were looked through"
+            more = "" if self._is_whole else " among those that were searched"
             return _text_not_shown(
                 f"No Python file of the directories given with `--source` fits{more}. "
                 "Name the directory of the program that was recorded."
@@ -113,7 +113,7 @@ class ProgramFiles:
         except (OSError, ValueError) as error:
             why = str(error) if type(error) is ValueError else "it cannot be read"
             if isinstance(error, UnicodeDecodeError):
-                why = "it is no text in UTF-8"
+                why = "it is not UTF-8 text"
             return _text_not_shown(f"{found.shown}: {why}.")
         changed = changed_unix_s > recorded_unix_s + _SAME_S
         return ProgramText(text=text, path=found.shown, changed=changed)
@@ -167,7 +167,7 @@ class ProgramFiles:
                 or real.resolve() != real
                 or not os.path.samestat(about, real.stat())
             ):
-                raise ValueError("it is no regular file of these directories")
+                raise ValueError("it is not a regular file of these directories")
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ValueError("it is larger than 2 MB")

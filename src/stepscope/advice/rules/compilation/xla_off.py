@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_shares, shares_of
-from stepscope.advice.rules.kernels.needless_kernels import (
-    FUSABLE_RUNS,
-    fusable_runs_changes,
-)
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
+from stepscope.advice.rules.kernels.needless_kernels import judge_fusable_runs
 from stepscope.advice.rules.launches import launch_delay, launch_small
 from stepscope.derive.facts.devices.device_fill import compiled_percent
 from stepscope.derive.facts.devices.set_up import set_up_signals
@@ -19,10 +15,10 @@ from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.replays import replay_signals
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.evidence import Fact
@@ -41,38 +37,41 @@ _OWNED: Final = Owned(
 )
 
 
+@rule(
+    _ITEM,
+    *tuple(
+        dict.fromkeys(
+            (
+                *(*OWNED_READS, compiled_percent, memory_signals),
+                set_up_signals,
+                *(*judge_fusable_runs.reads, *launch_small.evaluate.reads),
+                replay_signals,
+            )
+        )
+    ),
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    devices = signals.of(compiled_percent)
-    if isinstance(devices, Unavailable):
-        return _ITEM.cannot_tell(devices)
+    shares = owned_shares(_OWNED, signals, thresholds)
+    devices = signals.needed(compiled_percent)
     compiled = devices.get(shares.label)
     if compiled is None:
         return _ITEM.cannot_tell("untold")
     if compiled >= thresholds.compiled_most.value:
         return _ITEM.not_applicable("compiled")
-    return _judged(signals, shares, compiled, thresholds)
+    return _finding_of_compilation(signals, shares, compiled, thresholds)
 
 
-def _judged(
+def _finding_of_compilation(
     signals: Signals, shares: StepShares, compiled: float, thresholds: Thresholds
 ) -> Finding:
-    verdict = judge_shares(
-        _OWNED,
-        shares,
-        thresholds,
-        warn=thresholds.launch_warn,
-        critical=thresholds.launch_critical,
-    )
+    verdict = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares).verdict
     few = compiled < thresholds.compiled_few.value
     if verdict.unavailable is not None and few:
         return _ITEM.cannot_tell(verdict.unavailable)
     waits = verdict.status == "fail"
     outside = waits and launch_delay.waits_outside_steps(signals, shares)
     late = waits and not outside
-    runs = FUSABLE_RUNS.evaluate(signals, thresholds) if few else None
+    runs = judge_fusable_runs(signals, thresholds) if few else None
     if runs is not None and runs.unavailable is not None and not late:
         return _ITEM.cannot_tell(runs.unavailable)
     fusable = runs is not None and runs.status == "fail" and runs.severity != "info"
@@ -81,11 +80,13 @@ def _judged(
     failed = missing and not again
     joint = _joint_percent(signals, thresholds, shares, verdict, runs) if failed else 0
     # Those findings promise the time.
-    owner = launch_delay.RULE if late else FUSABLE_RUNS
+    owner = launch_delay.evaluate if late else judge_fusable_runs
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if joint >= thresholds.compiling_gain.value else "info",
-        note=_note(missing=missing, again=again, late=late, outside=outside),
+        note=_note_on_compiler(
+            missing=missing, again=again, late=late, outside=outside
+        ),
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
         threshold=thresholds.launch_warn,
@@ -96,14 +97,16 @@ def _judged(
                 fusable=None if runs is None else runs.value,
                 joint=joint if failed else None,
             ),
-            _memory(signals),
+            _memory_fact(signals),
         ),
         inputs=("account", "device_activity", "kernels"),
         explained_by=(owner.item.id,) if failed else (),
     )
 
 
-def _note(*, missing: bool, again: bool, late: bool, outside: bool) -> str | None:
+def _note_on_compiler(
+    *, missing: bool, again: bool, late: bool, outside: bool
+) -> str | None:
     if not missing:
         return "outside" if outside else None
     if again:
@@ -125,24 +128,26 @@ def _joint_percent(
     """
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / PS_PER_MS
     compiled = (
-        *launch_small.changes(signals, thresholds),
-        *fusable_runs_changes(signals, thresholds),
+        *launch_small.evaluate.changes(signals, thresholds),
+        *judge_fusable_runs.changes(signals, thresholds),
     )
     replayed = signals.of(replay_signals).saving(compiled, shares.label)
     if replayed is not None:
         return 100 * replayed.high / max(step_ms, 1e-9)
     small = launch_small.evaluate(signals, thresholds)
-    fewer = min(_high(small) / max(step_ms, 1e-9) * 100, verdict.share_percent)
-    return fewer + 100 * _high(runs) / max(step_ms, 1e-9)
+    fewer = min(
+        _highest_saving_ms(small) / max(step_ms, 1e-9) * 100, verdict.share_percent
+    )
+    return fewer + 100 * _highest_saving_ms(runs) / max(step_ms, 1e-9)
 
 
-def _high(finding: Finding | None) -> float:
+def _highest_saving_ms(finding: Finding | None) -> float:
     """Return what a finding may save, in milliseconds a step."""
     saving = None if finding is None else finding.saving_ms
     return 0.0 if saving is None else saving.high
 
 
-def _memory(signals: Signals) -> Fact:
+def _memory_fact(signals: Signals) -> Fact:
     """Return how full the fullest memory is: compiled programs may take more."""
     known = [
         one.used
@@ -155,19 +160,3 @@ def _memory(signals: Signals) -> Fact:
 def _late_percent(shares: StepShares) -> float:
     late = sum(shares.times("compile")[FIRST_STEPS:])
     return 100 * late / max(sum(shares.window_ps[FIRST_STEPS:]), 1)
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    tuple(
-        dict.fromkeys(
-            (
-                *(*OWNED_READS, compiled_percent, memory_signals),
-                set_up_signals,
-                *(*FUSABLE_RUNS.reads, *launch_small.RULE.reads),
-                replay_signals,
-            )
-        )
-    ),
-)

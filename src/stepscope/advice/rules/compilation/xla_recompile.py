@@ -7,27 +7,20 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import FUNCTION_READS, host_functions
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
-)
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.advice.verdict import promise_of
 from stepscope.derive.facts.evidence import Fact, Part
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS, compile_signals
 from stepscope.patterns import Pattern
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.hosts.compilations import CompiledFunction
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
-    from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("xla.recompile")
 
@@ -35,44 +28,34 @@ _OWNED: Final = Owned(parts={"compile": ("compile",)}, host=True, seen=("compile
 _SHAPES: Final = Pattern(r"(?i)\bsizes?\b|shape|stride|\bdim")
 
 
+@rule(_ITEM, *OWNED_READS, *FUNCTION_READS, compile_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    warn = thresholds.recompile_warn
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    shares, share = judged.shares, judged.verdict.share_percent
     times = shares.times("compile")
     late, late_window = (
         sum(column[FIRST_STEPS:]) for column in (times, shares.window_ps)
     )
     late_percent = 100 * late / late_window if late_window else 0.0
-    verdict = judge_shares(
-        _OWNED, shares, thresholds, warn=warn, critical=thresholds.recompile_critical
-    )
     functions = signals.of(compile_signals).get(shares.host, ())
-    if verdict.status == "fail" and late_percent < warn.value:
+    if judged.failed and late_percent < thresholds.recompile_warn.value:
         if not late_window:
-            return _ITEM.cannot_tell(_too_few(shares, verdict.share_percent))
-        verdict = msgspec.structs.replace(
-            verdict, status="pass", severity="info", note="warm_up"
-        )
+            steps = len(shares.window_ps) if shares.step_source is not None else 0
+            key = "too_few_steps" if steps else "no_steps"
+            return _ITEM.cannot_tell(key, percent=share, steps=steps)
+        judged = judged.with_verdict(status="pass", severity="info", note="warm_up")
     repeated = max((one.steps for one in functions), default=0)
-    because = _because(functions, repeated, thresholds) if late else ()
+    because = _reasons_to_compile(functions, repeated, thresholds) if late else ()
+    verdict = judged.verdict
     if verdict.status == "pass" and verdict.note is None and "repeats" in because:
-        verdict = msgspec.structs.replace(verdict, note="repeats")
-    failed = verdict.status == "fail"
-    found = owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+        judged = judged.with_verdict(note="repeats")
+    caller = shares.caller("compile") if judged.failed else None
+    found = judged.finding(
         because=because,
-        parts=(*(_caller(shares) if failed else ()), *_parts(shares, functions)),
-        facts=_facts(shares, functions, late_percent, repeated),
+        parts=(*((caller,) if caller else ()), *_compiled_parts(shares, functions)),
+        facts=_facts_of_compiling(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
-        actions=_ITEM.actions_for("any", *because) if failed else (),
+        actions=_ITEM.actions_for(*because),
     )
     if found.saving_ms is None:
         return found
@@ -95,7 +78,7 @@ def _is_predicting(
     return functions.has_model and functions.blocking.time.mostly_predicts
 
 
-def _because(
+def _reasons_to_compile(
     functions: tuple[CompiledFunction, ...], repeated: int, thresholds: Thresholds
 ) -> tuple[str, ...]:
     told = any(one.reason and _SHAPES.search(one.reason) for one in functions)
@@ -106,7 +89,7 @@ def _because(
     return tuple(name for name, holds in tests if holds)
 
 
-def _parts(
+def _compiled_parts(
     shares: StepShares, functions: tuple[CompiledFunction, ...]
 ) -> tuple[Part, ...]:
     """Divide the share among the functions as their compiling took time."""
@@ -124,13 +107,7 @@ def _parts(
     )
 
 
-def _caller(shares: StepShares) -> tuple[Part, ...]:
-    """Return the program's function that calls most of what is compiled."""
-    found = shares.caller("compile")
-    return () if found is None else (found,)
-
-
-def _facts(
+def _facts_of_compiling(
     shares: StepShares,
     functions: tuple[CompiledFunction, ...],
     late_percent: float,
@@ -148,13 +125,5 @@ def _facts(
     )
 
 
-def _too_few(shares: StepShares, percent: float) -> Unavailable:
-    steps = len(shares.window_ps) if shares.step_source is not None else 0
-    return _ITEM.reason(
-        "too_few_steps" if steps else "no_steps", percent=percent, steps=steps
-    )
-
-
 #: Functions that are named.
 _SHOWN: Final = 3
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, *FUNCTION_READS, compile_signals))

@@ -9,26 +9,24 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
+from stepscope.advice.judging.judged_series import judge_series
 from stepscope.advice.judging.worked import WORKED_READS, kernels_of
-from stepscope.advice.verdict import judge
+from stepscope.advice.signals import CannotTell, NotApplicable
 from stepscope.derive.facts.devices.exchanges import (
     communication_signals,
     exchange_signals,
 )
 from stepscope.derive.facts.devices.kernel_work import kernel_work
-from stepscope.derive.facts.evidence import SHOWN, Fact, Part, Saving
+from stepscope.derive.facts.evidence import SHOWN, Part, Saving
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Carried, Faster
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.unavailable import Unavailable
 from stepscope.units import MIB, PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Severity
-    from stepscope.advice.item import Item
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.exchanges import ExchangeSignals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
@@ -45,29 +43,37 @@ EXCHANGE_READS: Final[tuple[RunDerivation[Any], ...]] = (
     exchange_signals,
     record_grade,
 )
-_REDUCING: Final = "all-reduce"
 #: Kinds of exchange of programs that divide the model, or its state, among devices.
 _DIVIDING: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all"})
 
 
-def exchanges_of(item: Item, signals: Signals) -> ExchangeSignals | Finding:
-    """Return the all-reduces that are judged, or the finding that says why none are."""
+def judged_all_reduces(signals: Signals, *, sized: bool = True) -> ExchangeSignals:
+    """Return the all-reduces that are judged.
+
+    Args:
+        sized: Whether nothing can be judged without their sizes.
+
+    Raises:
+        NoVerdict: None are judged.
+    """
     if signals.of(device_signals).recorded == "host_only":
-        return item.not_applicable(_TEXTS.reason("no_device"))
-    exchanged = signals.of(communication_signals)
-    if isinstance(exchanged, Unavailable):
-        return item.cannot_tell(exchanged)
-    if not any(exchanged.count.values()):
-        return item.not_applicable(_TEXTS.reason("no_exchange"))
-    found = signals.of(exchange_signals)
-    if isinstance(found, Unavailable):
-        return item.cannot_tell(found)
-    if found.count and not found.kinds & _DIVIDING:
-        return found
-    return _left_out(item, found)
+        raise NotApplicable(_TEXTS.reason("no_device"))
+    if not any(signals.needed(communication_signals).count.values()):
+        raise NotApplicable(_TEXTS.reason("no_exchange"))
+    found = signals.needed(exchange_signals)
+    if found.kinds & _DIVIDING:
+        raise NotApplicable(_TEXTS.reason("divided"))
+    if not found.count and "all-reduce" in found.kinds:
+        raise CannotTell(_TEXTS.reason("in_no_step"))
+    if not found.count:
+        raise NotApplicable(_TEXTS.reason("no_exchange"))
+    if sized and found.bytes is None:
+        share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
+        raise CannotTell(_TEXTS.reason("without_sizes", share=share))
+    return found
 
 
-def at_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
+def change_to_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
     """Return the change that some all-reduces take what they need.
 
     Args:
@@ -81,93 +87,54 @@ def at_rate(calls: pl.DataFrame, needed_ps: pl.Expr) -> tuple[Change, ...]:
     return (Carried(needed),) if needed else ()
 
 
-def _left_out(item: Item, found: ExchangeSignals) -> Finding:
-    """Say why exchanges are not judged that were recorded."""
-    if found.kinds & _DIVIDING:
-        return item.not_applicable(_TEXTS.reason("divided"))
-    if _REDUCING in found.kinds:
-        return item.cannot_tell(_TEXTS.reason("in_no_step"))
-    return item.not_applicable(_TEXTS.reason("no_exchange"))
-
-
-def without_sizes(found: ExchangeSignals) -> Unavailable:
-    """Return why all-reduces without sizes are not judged, and how much it is about."""
-    share = 100 * sum(found.exposed_ps) / max(sum(found.window_ps), 1)
-    return _TEXTS.reason("without_sizes", share=share)
-
-
 _ALL_REDUCE_COUNT_ITEM: Final = rule_item("allreduce.count")
 
 #: Beside the buckets: a loss and a count, say.
 _SPARE: Final = 2
 
 
-def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = exchanges_of(_ALL_REDUCE_COUNT_ITEM, signals)
-    if isinstance(found, Finding):
-        return found
-    if found.bytes is None:
-        return _ALL_REDUCE_COUNT_ITEM.cannot_tell(without_sizes(found))
-    expected = _expected(found.bytes, thresholds)
-    many = found.count > 2 * expected + _SPARE
-    surplus = max(found.count - expected, 0) / found.count if many else 0.0
-    verdict = judge(
-        StepSeries(
-            step_source=found.step_source,
-            step_confidence=found.step_confidence,
-            window_ps=found.window_ps,
-            parts_ps={
-                "surplus": tuple(round(surplus * one) for one in found.exposed_ps)
-            },
-        ),
-        warn=thresholds.surplus_warn,
-        critical=thresholds.surplus_critical,
-        thresholds=thresholds,
-    )
-    return _ALL_REDUCE_COUNT_ITEM.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=thresholds.surplus_warn,
-        smallest=thresholds.smallest_effect,
-        stepped=found.step_source is not None,
-        note="many" if many and verdict.status == "pass" else None,
-        devices=(found.label,),
-        facts=_ALL_REDUCE_COUNT_ITEM.facts(
-            count=found.count,
-            expected=expected,
-            small=found.small,
-            mebibytes=found.bytes / MIB,
-        ),
-        inputs=("collective_calls", "windows"),
-    )
-
-
-def _expected(bytes_: float, thresholds: Thresholds) -> int:
-    return max(math.ceil(bytes_ / thresholds.bucket_bytes.value), 1)
-
-
 def all_reduce_count_changes(
     signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
     """Let the bytes of the surplus go with others: they take what the link needs."""
-    found = exchanges_of(_ALL_REDUCE_COUNT_ITEM, signals)
-    if isinstance(found, Finding) or found.bytes is None:
-        return ()
-    expected = _expected(found.bytes, thresholds)
+    found = judged_all_reduces(signals)
+    expected = _expected_count(found, thresholds)
     # The largest of a step stay as they are.
     surplus = found.calls.filter(
         pl.col("link_ps").is_not_null()
         & (pl.col("bytes").rank("ordinal", descending=True).over("step") > expected)
     )
-    return at_rate(surplus, pl.col("link_ps"))
+    return change_to_rate(surplus, pl.col("link_ps"))
 
 
-ALL_REDUCE_COUNT: Final = Rule(
-    _ALL_REDUCE_COUNT_ITEM,
-    judge_all_reduce_count,
-    EXCHANGE_READS,
-    all_reduce_count_changes,
-)
+@rule(_ALL_REDUCE_COUNT_ITEM, *EXCHANGE_READS, change=all_reduce_count_changes)
+def judge_all_reduce_count(signals: Signals, thresholds: Thresholds) -> Finding:
+    found = judged_all_reduces(signals)
+    expected = _expected_count(found, thresholds)
+    many = found.count > 2 * expected + _SPARE
+    surplus = max(found.count - expected, 0) / found.count if many else 0.0
+    series = StepSeries(
+        step_source=found.step_source,
+        step_confidence=found.step_confidence,
+        window_ps=found.window_ps,
+        parts_ps={"surplus": tuple(round(surplus * ps) for ps in found.exposed_ps)},
+    )
+    judged = judge_series(_ALL_REDUCE_COUNT_ITEM, signals, thresholds, series)
+    return judged.finding(
+        note="many" if many and judged.verdict.status == "pass" else None,
+        devices=(found.label,),
+        facts=_ALL_REDUCE_COUNT_ITEM.facts(
+            count=found.count,
+            expected=expected,
+            small=found.small,
+            mebibytes=(found.bytes or 0) / MIB,
+        ),
+        inputs=("collective_calls", "windows"),
+    )
+
+
+def _expected_count(found: ExchangeSignals, thresholds: Thresholds) -> int:
+    return max(math.ceil((found.bytes or 0) / thresholds.bucket_bytes.value), 1)
 
 
 _PACKING_ITEM: Final = rule_item("allreduce.pack")
@@ -183,43 +150,35 @@ _NEAR: Final = 5
 _GAIN: Final = 0.7
 
 
+def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let the packing kernels take a part of their time."""
+    work = signals.needed(kernel_work)
+    classes = _packing_kernels(work)["class"].unique().to_list()
+    return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
+
+
+@rule(_PACKING_ITEM, *EXCHANGE_READS, *WORKED_READS, change=packing_changes)
 def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
-    exchanges = exchanges_of(_PACKING_ITEM, signals)
-    if isinstance(exchanges, Finding):
-        return exchanges
-    if exchanges.bytes is None:
-        return _PACKING_ITEM.cannot_tell(without_sizes(exchanges))
-    work = kernels_of(_PACKING_ITEM, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
-    found = _packing(work)
-    time = int(found["dur"].sum())
-    warn = thresholds.packing_warn
-    verdict = judge(
-        # All steps are taken to be as the typical one that was looked at.
-        StepSeries(
-            step_source=exchanges.step_source,
-            step_confidence=exchanges.step_confidence,
-            window_ps=(work.step_ps,) * work.steps,
-            parts_ps={"packing": (time,) * work.steps},
-        ),
-        warn=warn,
-        critical=thresholds.packing_critical,
-        thresholds=thresholds,
+    all_reduces = judged_all_reduces(signals)
+    work = kernels_of(signals, thresholds)
+    found = _packing_kernels(work)
+    # All steps are taken to be as the typical one that was looked at.
+    series = StepSeries(
+        step_source=all_reduces.step_source,
+        step_confidence=all_reduces.step_confidence,
+        window_ps=(work.step_ps,) * work.steps,
+        parts_ps={"packing": (int(found["dur"].sum()),) * work.steps},
     )
-    made = _PACKING_ITEM.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=warn,
-        smallest=thresholds.smallest_effect,
-        stepped=work.stepped,
+    made = judge_series(
+        _PACKING_ITEM, signals, thresholds, series, stepped=work.stepped
+    ).finding(
         devices=(work.label,),
-        parts=_parts(work, found),
+        parts=_largest_parts(work, found),
         evidence=work.evidence(found, SHOWN),
         facts=_PACKING_ITEM.facts(
             kernels=len(found),
-            exchanges=exchanges.count,
-            mebibytes=None if exchanges.bytes is None else exchanges.bytes / MIB,
+            exchanges=all_reduces.count,
+            mebibytes=(all_reduces.bytes or 0) / MIB,
         ),
         inputs=("kernels", "collective_calls"),
     )
@@ -229,16 +188,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(made, saving_ms=Saving(low=high / 2, high=high))
 
 
-def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the packing kernels take a part of their time."""
-    work = signals.of(kernel_work)
-    if isinstance(work, Unavailable):
-        return ()
-    classes = _packing(work)["class"].unique().to_list()
-    return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
-
-
-def _packing(work: KernelWork) -> pl.DataFrame:
+def _packing_kernels(work: KernelWork) -> pl.DataFrame:
     """Return the packing kernels of the typical step that are next to an exchange."""
     named = work.rows.select(
         pl.col("class").cast(pl.Int64),
@@ -269,7 +219,7 @@ def _packing(work: KernelWork) -> pl.DataFrame:
     )
 
 
-def _parts(work: KernelWork, found: pl.DataFrame) -> tuple[Part, ...]:
+def _largest_parts(work: KernelWork, found: pl.DataFrame) -> tuple[Part, ...]:
     largest = (
         found.group_by(pl.coalesce("op", "kernel").alias("name"), maintain_order=True)
         .agg(pl.col("dur").sum())
@@ -282,46 +232,59 @@ def _parts(work: KernelWork, found: pl.DataFrame) -> tuple[Part, ...]:
     )
 
 
-PACKING: Final = Rule(
-    _PACKING_ITEM,
-    judge_packing,
-    tuple(dict.fromkeys((*EXCHANGE_READS, *WORKED_READS))),
-    packing_changes,
-)
-
-
 _ALL_REDUCE_TIME_ITEM: Final = rule_item("allreduce.time")
 
 
+def all_reduce_time_changes(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
+    """Let large all-reduces take what their link needs, and wait as long as before."""
+    found = judged_all_reduces(signals, sized=False)
+    large = found.calls.filter(
+        (pl.col("bytes") >= thresholds.large_exchange.value)
+        & pl.col("link_ps").is_not_null()
+    )
+    latency = thresholds.exchange_latency.value
+    return change_to_rate(large, pl.col("link_ps") + latency)
+
+
+@rule(_ALL_REDUCE_TIME_ITEM, *EXCHANGE_READS, change=all_reduce_time_changes)
 def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = exchanges_of(_ALL_REDUCE_TIME_ITEM, signals)
-    if isinstance(found, Finding):
-        return found
+    found = judged_all_reduces(signals, sized=False)
     if not found.least_ps:
-        if found.bytes is None:
-            return _ALL_REDUCE_TIME_ITEM.cannot_tell(without_sizes(found))
+        judged_all_reduces(signals)
         return _ALL_REDUCE_TIME_ITEM.not_applicable("all_small")
     if found.expected_ps is None:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("no_rate")
     reached = 100 * found.expected_ps / found.least_ps
-    slow = reached < thresholds.link_warn.value and _lost_ps(found) >= (
-        thresholds.smallest_effect.value
+    lost_ps = _lost_ps(found)
+    slow = reached < thresholds.link_warn.value and (
+        lost_ps >= thresholds.smallest_effect.value
     )
+    lost_ms = lost_ps / PS_PER_MS
     if slow and found.workers < _TOGETHER:
         # Waiting for workers that were not recorded may be in the time.
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     return _ALL_REDUCE_TIME_ITEM.finding(
         "fail" if slow else "pass",
-        severity=_severity(found, reached, thresholds) if slow else "info",
+        severity=_severity_of_rate(found, reached, thresholds) if slow else "info",
         confidence=min(signals.of(record_grade), found.step_confidence),
         value=reached,
         threshold=thresholds.link_warn,
-        ms_per_step=_lost_ps(found) / PS_PER_MS,
+        ms_per_step=lost_ms,
         steps_clean=len(found.window_ps),
         devices=(found.label,),
-        facts=_all_reduce_time_facts(found),
+        facts=(
+            *_ALL_REDUCE_TIME_ITEM.facts(
+                measured=found.least_ps / PS_PER_US,
+                needed=found.expected_ps / PS_PER_US,
+            ),
+            _ALL_REDUCE_TIME_ITEM.fact(
+                "gb_per_s", found.gb_per_s, note=found.rate_source
+            ),
+        ),
         inputs=("collective_calls", "windows"),
-        saving_ms=_saving(found) if slow else None,
+        saving_ms=Saving(low=lost_ms / 2, high=lost_ms) if slow else None,
     )
 
 
@@ -331,7 +294,7 @@ def _lost_ps(found: ExchangeSignals) -> float:
     return min(found.least_ps - (found.expected_ps or 0.0), exposed)
 
 
-def _severity(
+def _severity_of_rate(
     found: ExchangeSignals, reached: float, thresholds: Thresholds
 ) -> Severity:
     """Return how grave it is; a rate that the recording itself shows is no proof."""
@@ -339,44 +302,5 @@ def _severity(
     return "critical" if grave and found.rate_source == "data sheet" else "warn"
 
 
-def _saving(found: ExchangeSignals) -> Saving:
-    most = _lost_ps(found) / PS_PER_MS
-    return Saving(low=most / 2, high=most)
-
-
-def _all_reduce_time_facts(found: ExchangeSignals) -> tuple[Fact, ...]:
-    needed = found.expected_ps
-    return (
-        *_ALL_REDUCE_TIME_ITEM.facts(
-            measured=found.least_ps / PS_PER_US,
-            needed=None if needed is None else needed / PS_PER_US,
-        ),
-        _ALL_REDUCE_TIME_ITEM.fact("gb_per_s", found.gb_per_s, note=found.rate_source),
-    )
-
-
 #: Members whose shortest time holds no waiting.
 _TOGETHER: Final = 2
-
-
-def all_reduce_time_changes(
-    signals: Signals, thresholds: Thresholds
-) -> tuple[Change, ...]:
-    """Let large all-reduces take what their link needs, and wait as long as before."""
-    found = exchanges_of(_ALL_REDUCE_TIME_ITEM, signals)
-    if isinstance(found, Finding):
-        return ()
-    large = found.calls.filter(
-        (pl.col("bytes") >= thresholds.large_exchange.value)
-        & pl.col("link_ps").is_not_null()
-    )
-    latency = thresholds.exchange_latency.value
-    return at_rate(large, pl.col("link_ps") + latency)
-
-
-ALL_REDUCE_TIME: Final = Rule(
-    _ALL_REDUCE_TIME_ITEM,
-    judge_all_reduce_time,
-    EXCHANGE_READS,
-    all_reduce_time_changes,
-)

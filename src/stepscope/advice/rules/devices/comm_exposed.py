@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    judge_owned,
+    owned_shares,
 )
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.evidence import SHOWN, Evidence, Part
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.exchanges import CommunicationSignals
     from stepscope.derive.facts.step_shares import StepShares
@@ -36,48 +35,34 @@ _ALL_TO_ALL: Final = "all-to-all"
 _MOST: Final = 0.8
 
 
+@rule(_ITEM, *OWNED_READS, communication_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
+    shares = owned_shares(_OWNED, signals, thresholds)
     exchanged = signals.of(communication_signals)
-    if isinstance(shares, Finding):
-        return shares
     if isinstance(exchanged, Unavailable):
         return _ITEM.cannot_tell(exchanged)
     if not any(exchanged.count.values()):
         return _ITEM.not_applicable("no_exchange")
-    warn = thresholds.exposed_warn
-    critical = thresholds.exposed_critical
-    verdict = judge_shares(_OWNED, shares, thresholds, warn=warn, critical=critical)
-    kinds = _kinds(shares, exchanged, verdict.share_percent)
-    return owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
+    kinds = _shares_of_kinds(shares, exchanged, judged.verdict.share_percent)
+    return judged.finding(
         parts=kinds,
         facts=_ITEM.facts(collectives=exchanged.count.get(shares.label, 0)),
-        evidence=_evidence(shares, exchanged),
+        evidence=_longest_waits(shares, exchanged),
         inputs=("account", "collectives"),
-        actions=_actions(kinds) if verdict.status == "fail" else (),
+        actions=_ITEM.actions_for(*_exchanged_data(kinds)),
     )
 
 
-def _actions(kinds: tuple[Part, ...]) -> tuple[Action, ...]:
-    """Return what fits what is exchanged: an all-to-all carries no gradients."""
+def _exchanged_data(kinds: tuple[Part, ...]) -> tuple[str, ...]:
+    """Return what the collectives carry: an all-to-all carries no gradients."""
     rows = sum(one.share_percent for one in kinds if one.name.endswith(_ALL_TO_ALL))
     whole = sum(one.share_percent for one in kinds)
-    causes = {
-        "any",
-        *(("rows",) if rows else ()),
-        *(("gradients",) if rows < _MOST * whole or not whole else ()),
-    }
-    return _ITEM.actions_for(*causes)
+    gradients = rows < _MOST * whole or not whole
+    return (("rows",) if rows else ()) + (("gradients",) if gradients else ())
 
 
-def _evidence(
+def _longest_waits(
     shares: StepShares, exchanged: CommunicationSignals
 ) -> tuple[Evidence, ...]:
     """Return the longest of both: exchanges, and waits for others to arrive."""
@@ -86,7 +71,7 @@ def _evidence(
     return tuple(by_length[:SHOWN])
 
 
-def _kinds(
+def _shares_of_kinds(
     shares: StepShares, exchanged: CommunicationSignals, share: float
 ) -> tuple[Part, ...]:
     """Divide the share among the kinds as their exposed times are."""
@@ -97,6 +82,3 @@ def _kinds(
         for kind, time in kinds.items()
         if time
     )
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.evidence import CauseShare, Fact
 from stepscope.derive.facts.memory_use import memory_signals
@@ -16,6 +15,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.memory_use import MemorySignals, MemoryUse
     from stepscope.derive.facts.step_shares import StepShares
@@ -50,18 +50,17 @@ class _Costs(Frozen, frozen=True, eq=True):
     unknown: Unavailable | None
 
 
+@rule(_ITEM, *OWNED_READS, fill_signals, memory_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = owned_shares(_OWNED, signals, thresholds)
     memories = signals.of(memory_signals)
-    memory = _fullest(memories)
+    memory = _fullest_memory(memories)
     if memory is None:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
-    room = _room(memory, thresholds)
+    room = _batches_that_fit(memory, thresholds)
     if room is None:
         return _ITEM.cannot_tell("still")
-    costs = _costs(signals, shares, thresholds)
+    costs = _fixed_costs(signals, shares, thresholds)
     fits = room >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
@@ -70,7 +69,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fixed = sum(costs.shares[one] for one in _FIXED)
     return _ITEM.finding(
         "fail" if failed else "pass",
-        note=_note(room, failed=failed, fits=fits),
+        note=_note_on_room(room, failed=failed, fits=fits),
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=room,
         unit="ratio",
@@ -89,20 +88,20 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 tried=round(min(room, _TRIED), 1),
                 per_sample=fixed * (1 - 1 / min(room, _TRIED)),
             ),
-            *_sizes(memory),
+            *_memory_size_facts(memory),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
-        actions=_ITEM.actions_for("any", *costs.causes) if failed else (),
+        actions=_ITEM.actions_for(*costs.causes),
     )
 
 
-def _note(room: float, *, failed: bool, fits: bool) -> str | None:
+def _note_on_room(room: float, *, failed: bool, fits: bool) -> str | None:
     if failed:
         return "much" if room > _MUCH else None
     return None if fits else "full"
 
 
-def _fullest(memories: MemorySignals) -> MemoryUse | None:
+def _fullest_memory(memories: MemorySignals) -> MemoryUse | None:
     """Return the memory of a device with the least room, of those that are known."""
     known = [
         one
@@ -112,7 +111,7 @@ def _fullest(memories: MemorySignals) -> MemoryUse | None:
     return max(known, key=lambda one: one.used or 0.0, default=None)
 
 
-def _room(memory: MemoryUse, thresholds: Thresholds) -> float | None:
+def _batches_that_fit(memory: MemoryUse, thresholds: Thresholds) -> float | None:
     """Return how many times the batch would fit; None where batches take no memory."""
     steady = min(memory.least_bytes)
     taken = (memory.peak_bytes or 0) - steady
@@ -120,7 +119,9 @@ def _room(memory: MemoryUse, thresholds: Thresholds) -> float | None:
     return (full - steady) / taken if taken > 0 and full > steady else None
 
 
-def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Costs:
+def _fixed_costs(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> _Costs:
     fills = signals.of(fill_signals)
     fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
     found = {
@@ -145,7 +146,7 @@ def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Cos
     )
 
 
-def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:
+def _memory_size_facts(memory: MemoryUse) -> tuple[Fact, ...]:
     sizes = (
         ("peak_gib", memory.peak_bytes or 0),
         ("least_gib", min(memory.least_bytes)),
@@ -155,6 +156,3 @@ def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:
 
 
 _FIXED: Final = ("launching", "between", "exchanging")
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, fill_signals, memory_signals))

@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.compared import ONE_EACH, hands_on, worker_words
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.verdict import judge
+from stepscope.advice.item import rule
+from stepscope.advice.judging.compared import (
+    ONE_EACH,
+    has_pipeline_stages,
+    worker_words,
+)
+from stepscope.advice.judging.judged_series import judge_series
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.exchanges import communication_signals
 from stepscope.derive.facts.devices.moved_data import moved_data
-from stepscope.derive.facts.evidence import Fact, Part, Saving
-from stepscope.derive.facts.recording import record_grade
+from stepscope.derive.facts.evidence import CauseShare, Fact, Part, Saving
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.unavailable import Unavailable
 from stepscope.units import MIB
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
     from stepscope.derive.facts.devices.moved_data import MovedData
     from stepscope.thresholds import Thresholds
 
@@ -39,47 +41,36 @@ _COPIES: Final = Owned(
 _SURE: Final = 0.3
 
 
+@rule(_ITEM, *OWNED_READS, communication_signals, moved_data)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _COPIES, signals, thresholds)
     found = signals.of(moved_data)
     if found is None and signals.of(device_signals).recorded == "recorded":
         return _ITEM.not_applicable(ONE_EACH)
-    if isinstance(shares, Finding):
-        return shares
+    owned_shares(_COPIES, signals, thresholds)
     if found is None or isinstance(found, Unavailable) or not found.window_ps:
         why = found if isinstance(found, Unavailable) else _ITEM.reason("no_steps")
         return _ITEM.cannot_tell(why)
     parts = {"in_turn": found.in_turn_ps, "gathered": found.gathered_ps}
     # Stages of a pipeline hand their results on by design.
-    if not hands_on(signals):
+    if not has_pipeline_stages(signals):
         parts["between"] = found.between_ps
-    warn = thresholds.moved_warn
-    verdict = judge(
-        StepSeries(
-            step_source=found.step_source,
-            step_confidence=found.step_confidence,
-            window_ps=found.window_ps,
-            parts_ps=parts,
-        ),
-        warn=warn,
-        critical=thresholds.moved_critical,
-        thresholds=thresholds,
+    series = StepSeries(
+        step_source=found.step_source,
+        step_confidence=found.step_confidence,
+        window_ps=found.window_ps,
+        parts_ps=parts,
     )
-    if verdict.status == "pass" and found.step_source is None:
+    judged = judge_series(_ITEM, signals, thresholds, series)
+    if judged.verdict.status == "pass" and found.step_source is None:
         # Devices that are fed in turn are so in each step.
         return _ITEM.cannot_tell("unknown_steps")
-    causes = {one.cause for one in verdict.causes}
-    made = _ITEM.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=warn,
-        smallest=thresholds.smallest_effect,
-        stepped=found.step_source is not None,
+    causes = judged.verdict.causes
+    made = judged.finding(
         devices=found.devices,
-        parts=_parts(found, verdict),
-        facts=_facts(found),
+        parts=_places_of_causes(found, causes),
+        facts=_facts_of_bytes(found),
         inputs=("account", "exposure", "windows"),
-        actions=_ITEM.actions_for(*causes) if verdict.status == "fail" else (),
+        actions=_ITEM.actions_for(*(cause.cause for cause in causes)),
     )
     if made.saving_ms is None:
         return made
@@ -87,7 +78,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(made, saving_ms=Saving(low=_SURE * high, high=high))
 
 
-def _parts(found: MovedData, verdict: Verdict) -> tuple[Part, ...]:
+def _places_of_causes(
+    found: MovedData, causes: tuple[CauseShare, ...]
+) -> tuple[Part, ...]:
     """Return the causes as the places where they are seen."""
     gathering = worker_words(found.gathering or "", found.devices)
     last = worker_words(found.devices[0], found.devices)
@@ -98,11 +91,11 @@ def _parts(found: MovedData, verdict: Verdict) -> tuple[Part, ...]:
             ),
             share_percent=one.share_percent,
         )
-        for one in verdict.causes
+        for one in causes
     )
 
 
-def _facts(found: MovedData) -> tuple[Fact, ...]:
+def _facts_of_bytes(found: MovedData) -> tuple[Fact, ...]:
     largest = sorted(found.bytes.items(), key=lambda it: (-it[1], it[0]))
     return tuple(
         _ITEM.fact("mebibytes", moved / MIB, source=source, target=target)
@@ -111,6 +104,3 @@ def _facts(found: MovedData) -> tuple[Fact, ...]:
 
 
 _SHOWN: Final = 8
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, communication_signals, moved_data))

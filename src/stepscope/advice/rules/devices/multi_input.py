@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.worker_comparison import worker_signals
+from stepscope.advice.item import rule
+from stepscope.advice.judging.compared import worker_signals
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.hosts.pipeline_stages import service_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Severity
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.hosts.pipeline_stages import Service
@@ -26,10 +25,9 @@ _ITEM: Final = rule_item("multi.input")
 _OWNED: Final = Owned(parts={"input": ("input",)}, device=True, seen=("input",))
 
 
+@rule(_ITEM, *OWNED_READS, service_signals, worker_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = owned_shares(_OWNED, signals, thresholds)
     workers = signals.of(worker_signals)
     several = 1 if isinstance(workers, Unavailable) else len(workers.workers)
     services = signals.of(service_signals)
@@ -45,7 +43,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity=severity if failed else "info",
-        note=_note(full=full, alone=several == 1 and waiting),
+        note=_note_on_pipeline(full=full, alone=several == 1 and waiting),
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=first.busy_percent,
         threshold=thresholds.service_warn,
@@ -55,9 +53,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 busy=first.busy_percent,
                 waits=waits,
                 workers=several,
-                feeds=_feeds(first, thresholds),
+                feeds=_devices_it_feeds(first, thresholds),
             ),
-            *(fact for one in services for fact in _of_host(one)),
+            *(fact for one in services for fact in _facts_of_service(one)),
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
         # The time that the devices wait is promised there.
@@ -65,20 +63,20 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _note(*, full: bool, alone: bool) -> str | None:
+def _note_on_pipeline(*, full: bool, alone: bool) -> str | None:
     if alone:
         return "alone"
     return "full" if full else None
 
 
-def _feeds(service: Service, thresholds: Thresholds) -> float | None:
+def _devices_it_feeds(service: Service, thresholds: Thresholds) -> float | None:
     """Return how many times the devices it would feed before it is full."""
     if not service.busy_percent:
         return None
     return float(thresholds.service_warn.value // service.busy_percent)
 
 
-def _of_host(service: Service) -> tuple[Fact, ...]:
+def _facts_of_service(service: Service) -> tuple[Fact, ...]:
     return (
         _ITEM.fact(
             "batch",
@@ -88,6 +86,3 @@ def _of_host(service: Service) -> tuple[Fact, ...]:
         ),
         *_ITEM.facts(at_once=service.at_once, period=service.period_ps / PS_PER_US),
     )
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, service_signals, worker_signals))

@@ -10,17 +10,16 @@ import msgspec
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item, shared_texts
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.compared import (
     COMPARED_READS,
+    HOST_WORK,
     ONE_EACH,
-    hands_on,
+    compared_workers,
+    has_pipeline_stages,
     judge_steps,
     most_often,
-    workers_of,
 )
-from stepscope.advice.worker_comparison import HOST_WORK
 from stepscope.derive.facts.hosts.worker_processes import worker_ops
 from stepscope.derive.facts.processors import processor_signals
 from stepscope.derive.facts.replaying.edits import Levelled
@@ -32,8 +31,9 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.judging.compared import StepWorkers, WorkerSignals
     from stepscope.advice.signals import Signals
-    from stepscope.advice.worker_comparison import StepWorkers, WorkerSignals
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.run_derivation import RunDerivation
@@ -107,7 +107,7 @@ def without_a_core(
     mean_ms = sum(excess) / max(len(found.steps), 1) / PS_PER_MS
     # Whoever waits for its batch is late by no work of its own.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
-    waits = [_for_cores(signals, thresholds, one, mean_ms) for one in workers]
+    waits = [_core_wait_percent(signals, thresholds, one, mean_ms) for one in workers]
     known = [one for one in waits if one is not None]
     waiting = min(known) if failed and known and len(known) == len(waits) else None
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
@@ -127,7 +127,7 @@ def without_a_core(
     )
 
 
-def _for_cores(
+def _core_wait_percent(
     signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
 ) -> float | None:
     """Return in how much of the time threads wait for a core where a worker is.
@@ -155,11 +155,29 @@ def _for_cores(
 _BALANCE_ITEM: Final = rule_item("multi.balance")
 
 
+def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let the worker with most work have as much as the others: half-way at least.
+
+    Where a host drives several devices the others' exchanges would end earlier with it,
+    and how long they wait for it is part of their time. Where it drives none, the
+    exchange is a wait of its threads that another rank ends.
+    """
+    found = compared_workers(signals)
+    if found.devices != 1:
+        return ()
+    name, _percent = most_often(found.steps, [step.busiest for step in found.steps])
+    work_ms = None if name is None else found.work_ms[name]
+    if not work_ms:
+        return ()
+    excess_ms = sum(step.excess_ps or 0 for step in found.steps) / len(found.steps)
+    part = min(excess_ms / PS_PER_MS / work_ms, 1.0)
+    return (Levelled((1 - part / 2, 1 - part)),)
+
+
+@rule(_BALANCE_ITEM, *COMPARED_READS, *CORE_READS, change=balance_changes)
 def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = workers_of(_BALANCE_ITEM, signals)
-    if isinstance(found, Finding):
-        return found
-    if hands_on(signals):
+    found = compared_workers(signals)
+    if has_pipeline_stages(signals):
         return _BALANCE_ITEM.not_applicable("pipeline")
     excess = [step.excess_ps for step in found.steps]
     known = [one for one in excess if one is not None]
@@ -177,8 +195,6 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
         found,
         cause="excess",
         effect_ps=known,
-        warn=thresholds.balance_warn,
-        critical=thresholds.balance_critical,
         named=busiest if same else None,
         detail=None
         if busiest is None or isinstance(accounted, Unavailable)
@@ -204,37 +220,12 @@ def judge_balance(signals: Signals, thresholds: Thresholds) -> Finding:
     return without_a_core(finding, signals, thresholds, found, late)
 
 
-def balance_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the worker with most work have as much as the others: half-way at least.
-
-    Where a host drives several devices the others' exchanges would end earlier with it,
-    and how long they wait for it is part of their time. Where it drives none, the
-    exchange is a wait of its threads that another rank ends.
-    """
-    found = workers_of(_BALANCE_ITEM, signals)
-    if isinstance(found, Finding) or found.devices != 1:
-        return ()
-    name, _percent = most_often(found.steps, [step.busiest for step in found.steps])
-    work_ms = None if name is None else found.work_ms[name]
-    if not work_ms:
-        return ()
-    excess_ms = sum(step.excess_ps or 0 for step in found.steps) / len(found.steps)
-    part = min(excess_ms / PS_PER_MS / work_ms, 1.0)
-    return (Levelled((1 - part / 2, 1 - part)),)
-
-
-BALANCE: Final = Rule(
-    _BALANCE_ITEM, judge_balance, (*COMPARED_READS, *CORE_READS), balance_changes
-)
-
-
 _TURNS_ITEM: Final = rule_item("multi.sequential")
 
 
+@rule(_TURNS_ITEM, *COMPARED_READS)
 def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = workers_of(_TURNS_ITEM, signals)
-    if isinstance(found, Finding):
-        return found
+    found = compared_workers(signals)
     if found.devices < _SEVERAL:
         return _TURNS_ITEM.not_applicable(ONE_EACH)
     if not found.alike(thresholds.alike_work.value):
@@ -253,9 +244,7 @@ def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
             round(step.window_ps * max(1 - one / found.devices, 0.0))
             for step, one in zip(found.steps, known, strict=True)
         ],
-        warn=thresholds.turns_warn,
-        critical=thresholds.turns_critical,
-        note="pipeline" if hands_on(signals) else None,
+        note="pipeline" if has_pipeline_stages(signals) else None,
         facts=_TURNS_ITEM.facts(
             at_a_time=round(sum(known) / len(known), 1), devices_of_host=found.devices
         ),
@@ -263,16 +252,14 @@ def judge_turns(signals: Signals, thresholds: Thresholds) -> Finding:
 
 
 _SEVERAL: Final = 2
-TURNS: Final = Rule(_TURNS_ITEM, judge_turns, COMPARED_READS)
 
 
 _ARRIVAL_ITEM: Final = rule_item("allreduce.arrival")
 
 
+@rule(_ARRIVAL_ITEM, *COMPARED_READS, *CORE_READS)
 def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = workers_of(_ARRIVAL_ITEM, signals)
-    if isinstance(found, Finding):
-        return found
+    found = compared_workers(signals)
     waits = [step.waiting_ps for step in found.steps]
     known = [wait for wait in waits if wait is not None]
     if len(known) < len(waits):
@@ -287,8 +274,6 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
         found,
         cause="waiting",
         effect_ps=known,
-        warn=thresholds.arrival_warn,
-        critical=thresholds.arrival_critical,
         named=last if same else None,
         facts=(last_in,),
     )
@@ -296,27 +281,19 @@ def judge_arrival(signals: Signals, thresholds: Thresholds) -> Finding:
     return without_a_core(judged, signals, thresholds, found, late)
 
 
-ARRIVAL: Final = Rule(
-    _ARRIVAL_ITEM,
-    judge_arrival,
-    (*COMPARED_READS, *CORE_READS),
-)
-
-
 _STAGGER_ITEM: Final = rule_item("multi.stagger")
 
 
+@rule(_STAGGER_ITEM, *COMPARED_READS)
 def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = workers_of(_STAGGER_ITEM, signals)
-    if isinstance(found, Finding):
-        return found
-    if hands_on(signals):
+    found = compared_workers(signals)
+    if has_pipeline_stages(signals):
         return _STAGGER_ITEM.not_applicable("pipeline")
     if not found.alike(thresholds.alike_work.value):
         return _STAGGER_ITEM.not_applicable("unlike")
     skews = [step.skew_ps for step in found.steps]
     known = [one for one in skews if one is not None]
-    if len(known) < len(skews) or _drowned(found.steps, thresholds):
+    if len(known) < len(skews) or _is_clock_error(found.steps, thresholds):
         return _STAGGER_ITEM.cannot_tell("clocks")
     return judge_steps(
         _STAGGER_ITEM,
@@ -325,19 +302,14 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
         found,
         cause="skew",
         effect_ps=known,
-        warn=thresholds.stagger_warn,
-        critical=thresholds.stagger_critical,
         doubt_ps=sum(step.skew_doubt_ps for step in found.steps),
     )
 
 
-def _drowned(steps: tuple[StepWorkers, ...], thresholds: Thresholds) -> bool:
+def _is_clock_error(steps: tuple[StepWorkers, ...], thresholds: Thresholds) -> bool:
     """Return whether the skew may be an error of the clocks."""
     skew = sum(step.skew_ps or 0 for step in steps)
     doubt = sum(step.skew_doubt_ps for step in steps)
     window = sum(step.window_ps for step in steps)
     matters = 100 * max(skew, doubt) >= thresholds.stagger_warn.value * window
     return matters and skew < thresholds.clock_margin.value * doubt
-
-
-STAGGER: Final = Rule(_STAGGER_ITEM, judge_stagger, COMPARED_READS)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import for_kernels
+from stepscope.advice.item import rule
+from stepscope.advice.judging.program_facts import kernel_type_facts
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -20,6 +19,7 @@ from stepscope.advice.judging.worked import (
 )
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
@@ -28,27 +28,6 @@ _ODD_SIZES_ITEM: Final = rule_item("tc.dims")
 
 #: A third to two thirds of the time goes, less what the padding costs.
 _ODD_SIZES_GAIN: Final = (0.3, 0.6)
-
-
-def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_ODD_SIZES_ITEM, signals, thresholds, matrix_units=True)
-    if isinstance(work, Finding):
-        return work
-    worked = _odd_sizes_worked(work, thresholds)
-    odd = worked.rows
-    return judge_kernels(
-        _ODD_SIZES_ITEM,
-        signals,
-        thresholds,
-        work,
-        worked,
-        warn=thresholds.units_warn,
-        critical=thresholds.units_critical,
-        why_unknown=_ODD_SIZES_ITEM.reason("no_sizes"),
-        facts=_ODD_SIZES_ITEM.facts(
-            odd_size=odd["odd_size"][0] if odd.height else None
-        ),
-    )
 
 
 def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
@@ -66,9 +45,22 @@ def _odd_sizes_worked(work: KernelWork, _: Thresholds) -> Worked:
     )
 
 
-ODD_SIZES: Final = Rule(
-    _ODD_SIZES_ITEM, judge_odd_sizes, WORKED_READS, faster(_odd_sizes_worked)
-)
+@rule(_ODD_SIZES_ITEM, *WORKED_READS, change=faster(_odd_sizes_worked))
+def judge_odd_sizes(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(signals, thresholds, matrix_units=True)
+    worked = _odd_sizes_worked(work, thresholds)
+    odd = worked.rows
+    return judge_kernels(
+        _ODD_SIZES_ITEM,
+        signals,
+        thresholds,
+        work,
+        worked,
+        why_unknown=_ODD_SIZES_ITEM.reason("no_sizes"),
+        facts=_ODD_SIZES_ITEM.facts(
+            odd_size=odd["odd_size"][0] if odd.height else None
+        ),
+    )
 
 
 _UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
@@ -77,33 +69,9 @@ _UNUSED_UNITS_ITEM: Final = rule_item("tc.unused")
 _UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
 
 
-def judge_unused_units(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_UNUSED_UNITS_ITEM, signals, thresholds, matrix_units=True)
-    if isinstance(work, Finding):
-        return work
-    worked = _unused_units_worked(work, thresholds)
-    return judge_kernels(
-        _UNUSED_UNITS_ITEM,
-        signals,
-        thresholds,
-        work,
-        worked,
-        warn=thresholds.units_warn,
-        critical=thresholds.units_critical,
-        actions=for_kernels(_UNUSED_UNITS_ITEM.actions, signals, work, worked.rows),
-        facts=_UNUSED_UNITS_ITEM.facts(eligible=work.share(_eligible(work))),
-    )
-
-
-def _eligible(work: KernelWork) -> pl.DataFrame:
-    return work.rows.filter(
-        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
-    )
-
-
 def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
     """Return the products that use no matrix unit."""
-    eligible = _eligible(work)
+    eligible = _eligible_products(work)
     unknown = eligible.filter(pl.col("matrix_units").is_null())
     return Worked(
         eligible.filter(~pl.col("matrix_units")),
@@ -113,6 +81,24 @@ def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
     )
 
 
-UNUSED_UNITS: Final = Rule(
-    _UNUSED_UNITS_ITEM, judge_unused_units, WORKED_READS, faster(_unused_units_worked)
-)
+@rule(_UNUSED_UNITS_ITEM, *WORKED_READS, change=faster(_unused_units_worked))
+def judge_unused_units(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(signals, thresholds, matrix_units=True)
+    worked = _unused_units_worked(work, thresholds)
+    return judge_kernels(
+        _UNUSED_UNITS_ITEM,
+        signals,
+        thresholds,
+        work,
+        worked,
+        actions=_UNUSED_UNITS_ITEM.actions_for(
+            *kernel_type_facts(signals, work, worked.rows)
+        ),
+        facts=_UNUSED_UNITS_ITEM.facts(eligible=work.share(_eligible_products(work))),
+    )
+
+
+def _eligible_products(work: KernelWork) -> pl.DataFrame:
+    return work.rows.filter(
+        pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
+    )

@@ -9,8 +9,7 @@ import msgspec
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item, shared_texts
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -26,11 +25,12 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.run_derivation import RunDerivation
-    from stepscope.thresholds import Threshold, Thresholds
+    from stepscope.thresholds import Thresholds
 
 _TEXTS: Final = shared_texts("measured")
 
@@ -64,8 +64,6 @@ def judge_measured(
     signals: Signals,
     thresholds: Thresholds,
     fault: Fault,
-    *,
-    warn: Threshold | None = None,
     **fields: Any,
 ) -> Finding:
     """Judge the share of kernels with a fault in the time of all kernels.
@@ -73,12 +71,8 @@ def judge_measured(
     Kernels that were not measured may have it too: where they would turn the verdict,
     it cannot tell. `fields` go to the finding.
     """
-    work = kernels_of(item, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
-    measured = signals.of(measured_work)
-    if isinstance(measured, Unavailable):
-        return item.cannot_tell(measured)
+    work = kernels_of(signals, thresholds)
+    measured = signals.needed(measured_work)
     judged = measured.with_columns(
         found=fault.found,
         saved=pl.col("time_ps") * fault.saved.clip(0, 1),
@@ -98,28 +92,27 @@ def judge_measured(
         work,
         # What the counters show may hide nothing: perhaps the kernel gains nothing.
         Worked(chosen, (0.0, most), unknown),
-        warn=warn or thresholds.measured_warn,
-        critical=thresholds.measured_critical,
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share
         ),
-        facts=(*_shown(item, chosen, fault), _TEXTS.fact("unmeasured", share)),
+        facts=(
+            *_facts_of_largest(item, chosen, fault),
+            _TEXTS.fact("unmeasured", share),
+        ),
         inputs=("kernels", "measured_kernels"),
         because=because,
+        actions=item.actions_for(*because),
         **fields,
     )
     if finding.status != "fail":
         return finding
-    # What is done about another cause would be of no use.
-    fitting = (it for it in item.actions if it.cause in ("any", *because))
-    return msgspec.structs.replace(
-        finding,
-        confidence=min(finding.confidence, *chosen["confidence"]),
-        actions=tuple(fitting),
-    )
+    confidence = min(finding.confidence, *chosen["confidence"])
+    return msgspec.structs.replace(finding, confidence=confidence)
 
 
-def _shown(item: Item, chosen: pl.DataFrame, fault: Fault) -> tuple[Fact, ...]:
+def _facts_of_largest(
+    item: Item, chosen: pl.DataFrame, fault: Fault
+) -> tuple[Fact, ...]:
     """Return the numbers of the kernel with most time among those with the fault."""
     return tuple(
         item.fact(key, chosen[column][0] if chosen.height else None)
@@ -133,6 +126,7 @@ _MEMORY_BOUND_ITEM: Final = rule_item("kernel.bound")
 _HALF: Final = 0.5
 
 
+@rule(_MEMORY_BOUND_ITEM, *MEASURED_READS)
 def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
     fault = Fault(
         found=pl.col("bound") == "memory",
@@ -149,12 +143,8 @@ def judge_memory_bound(signals: Signals, thresholds: Thresholds) -> Finding:
         signals,
         thresholds,
         fault,
-        warn=thresholds.memory_bound_warn,
         severity="info",
     )
-
-
-MEMORY_BOUND: Final = Rule(_MEMORY_BOUND_ITEM, judge_memory_bound, MEASURED_READS)
 
 
 _COALESCING_ITEM: Final = rule_item("kernel.coalescing")
@@ -166,8 +156,9 @@ _MOST_SECTORS: Final = 16
 _SCATTERED: Final = 24
 
 
+@rule(_COALESCING_ITEM, *MEASURED_READS)
 def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
-    loads, stores = _wasted("load"), _wasted("store")
+    loads, stores = _wasted_share("load"), _wasted_share("store")
     weights = [pl.col(f"global_{it}_sectors").fill_null(1) for it in ("load", "store")]
     known = pl.sum_horizontal(
         pl.when(it.is_not_null()).then(weight)
@@ -177,8 +168,8 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
     # Neither is known: 0 of 0.
     wasted = pl.when(known > 0).then(wasted)
     least = thresholds.wasted_sectors.value / 100
-    partly = (loads.is_null() & _touched("load")) | (
-        stores.is_null() & _touched("store")
+    partly = (loads.is_null() & _touches_memory("load")) | (
+        stores.is_null() & _touches_memory("store")
     )
     found = (
         pl.when(pl.col("bound") == "compute")
@@ -201,12 +192,12 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_measured(_COALESCING_ITEM, signals, thresholds, fault)
 
 
-def _touched(what: str) -> pl.Expr:
+def _touches_memory(what: str) -> pl.Expr:
     """Return whether a kernel does this at all, as far as is known."""
     return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
 
 
-def _wasted(what: str) -> pl.Expr:
+def _wasted_share(what: str) -> pl.Expr:
     """Return the share of bytes that nobody asked for; null where nothing tells.
 
     Of some more sectors than 4 a thread may read 4 bytes or 16: only the bytes that
@@ -226,12 +217,10 @@ def _wasted(what: str) -> pl.Expr:
     )
 
 
-COALESCING: Final = Rule(_COALESCING_ITEM, judge_coalescing, MEASURED_READS)
-
-
 _CONFLICTS_ITEM: Final = rule_item("kernel.conflicts")
 
 
+@rule(_CONFLICTS_ITEM, *MEASURED_READS)
 def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
     conflicts = pl.col("bank_conflict_percent")
     fault = Fault(
@@ -245,9 +234,6 @@ def judge_conflicts(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_measured(_CONFLICTS_ITEM, signals, thresholds, fault)
 
 
-CONFLICTS: Final = Rule(_CONFLICTS_ITEM, judge_conflicts, MEASURED_READS)
-
-
 _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
 
 #: Where a unit is as busy, it limits the kernel (as NVIDIA's section Speed of Light
@@ -255,6 +241,7 @@ _OCCUPANCY_ITEM: Final = rule_item("kernel.occupancy")
 _BUSY: Final = 60.0
 
 
+@rule(_OCCUPANCY_ITEM, *MEASURED_READS, fill_signals)
 def judge_occupancy(signals: Signals, thresholds: Thresholds) -> Finding:
     achieved = pl.col("achieved_occupancy_percent")
     few_blocks = pl.col("class").is_in(_few_blocks(signals))
@@ -299,14 +286,10 @@ def _few_blocks(signals: Signals) -> list[int]:
     return [one for _, classes in fill.classes for one in classes]
 
 
-OCCUPANCY: Final = Rule(
-    _OCCUPANCY_ITEM, judge_occupancy, (*MEASURED_READS, fill_signals)
-)
-
-
 _SPILLS_ITEM: Final = rule_item("kernel.spills")
 
 
+@rule(_SPILLS_ITEM, *MEASURED_READS)
 def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
     local = pl.col("local_memory_sectors")
     loads, stores = pl.col("global_load_sectors"), pl.col("global_store_sectors")
@@ -327,6 +310,3 @@ def judge_spills(signals: Signals, thresholds: Thresholds) -> Finding:
         added={"local_percent": 100 * share},
     )
     return judge_measured(_SPILLS_ITEM, signals, thresholds, fault)
-
-
-SPILLS: Final = Rule(_SPILLS_ITEM, judge_spills, MEASURED_READS)

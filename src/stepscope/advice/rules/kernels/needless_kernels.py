@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import fitting
+from stepscope.advice.item import rule
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -21,9 +20,9 @@ from stepscope.derive.facts.devices.kernel_kinds import SHORTEST
 from stepscope.derive.facts.devices.kernel_work import kernel_work
 from stepscope.derive.facts.program_traits import program_traits
 from stepscope.derive.facts.replaying.edits import Joined
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.derive.facts.replaying.edits import Change
@@ -35,10 +34,17 @@ _FUSABLE_RUNS_ITEM: Final = rule_item("fuse.runs")
 _FUSABLE_RUNS_GAIN: Final = (0.25, 0.75)
 
 
+def fusable_runs_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let the kernels of each run be one, which takes a part of their time."""
+    work = signals.needed(kernel_work)
+    low, high = _FUSABLE_RUNS_GAIN
+    classes = work.runs.rows["class"].to_list()
+    return (Joined(classes, SHORTEST, (1 - low, 1 - high)),)
+
+
+@rule(_FUSABLE_RUNS_ITEM, *WORKED_READS, program_traits, change=fusable_runs_changes)
 def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_FUSABLE_RUNS_ITEM, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
+    work = kernels_of(signals, thresholds)
     runs = work.runs
     return judge_kernels(
         _FUSABLE_RUNS_ITEM,
@@ -46,32 +52,12 @@ def judge_fusable_runs(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds,
         work,
         Worked(runs.rows, _FUSABLE_RUNS_GAIN),
-        warn=thresholds.fusable_warn,
-        critical=thresholds.fusable_critical,
-        actions=fitting(_FUSABLE_RUNS_ITEM.actions, signals),
+        actions=_FUSABLE_RUNS_ITEM.actions_for(*program_facts(signals)),
         facts=_FUSABLE_RUNS_ITEM.facts(
             runs=runs.count if work.stepped else None,
             runs_in_all=None if work.stepped else runs.count,
         ),
     )
-
-
-def fusable_runs_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let the kernels of each run be one, which takes a part of their time."""
-    work = signals.of(kernel_work)
-    if isinstance(work, Unavailable):
-        return ()
-    low, high = _FUSABLE_RUNS_GAIN
-    classes = work.runs.rows["class"].to_list()
-    return (Joined(classes, SHORTEST, (1 - low, 1 - high)),)
-
-
-FUSABLE_RUNS: Final = Rule(
-    _FUSABLE_RUNS_ITEM,
-    judge_fusable_runs,
-    (*WORKED_READS, program_traits),
-    fusable_runs_changes,
-)
 
 
 _TRANSPOSES_ITEM: Final = rule_item("layout.transpose")
@@ -84,24 +70,30 @@ _CONVOLUTION: Final = (
 _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 
+def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
+    """Return the kernels that re-order tensors next to convolutions."""
+    beside = _neighbouring_classes(work.shown, _convolution_classes(work))
+    return Worked(
+        work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside))),
+        _TRANSPOSES_GAIN,
+    )
+
+
+@rule(_TRANSPOSES_ITEM, *WORKED_READS, change=faster(_reordering_kernels))
 def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_TRANSPOSES_ITEM, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
-    if not _convolutions(work):
+    work = kernels_of(signals, thresholds)
+    if not _convolution_classes(work):
         return _TRANSPOSES_ITEM.not_applicable("no_convolution")
     return judge_kernels(
         _TRANSPOSES_ITEM,
         signals,
         thresholds,
         work,
-        _worked(work, thresholds),
-        warn=thresholds.reorder_warn,
-        critical=thresholds.reorder_critical,
+        _reordering_kernels(work, thresholds),
     )
 
 
-def _convolutions(work: KernelWork) -> set[int]:
+def _convolution_classes(work: KernelWork) -> set[int]:
     """Return the classes of convolutions, and of what normalizes their batches."""
     found = work.rows.filter(
         (
@@ -113,16 +105,7 @@ def _convolutions(work: KernelWork) -> set[int]:
     return set(found["class"])
 
 
-def _worked(work: KernelWork, _: Thresholds) -> Worked:
-    """Return the kernels that re-order tensors next to convolutions."""
-    beside = _neighbours(work.shown, _convolutions(work))
-    return Worked(
-        work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside))),
-        _TRANSPOSES_GAIN,
-    )
-
-
-def _neighbours(shown: pl.DataFrame, classes: set[int]) -> set[int]:
+def _neighbouring_classes(shown: pl.DataFrame, classes: set[int]) -> set[int]:
     """Return the classes right before or after one of some classes, on one stream."""
     ordered = shown.sort("stream", "start_ps", maintain_order=True)
     is_one = ordered["class"].is_in(sorted(classes))
@@ -130,8 +113,3 @@ def _neighbours(shown: pl.DataFrame, classes: set[int]) -> set[int]:
     after = is_one.shift(1, fill_value=False) & same.fill_null(value=False)
     before = is_one.shift(-1, fill_value=False) & same.shift(-1).fill_null(value=False)
     return set(ordered.filter(after | before)["class"])
-
-
-TRANSPOSES: Final = Rule(
-    _TRANSPOSES_ITEM, judge_transposes, WORKED_READS, faster(_worked)
-)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.worked import WORKED_READS, idle_percent, kernels_of
 from stepscope.derive.facts.devices.kernel_limits import op_roofs
 from stepscope.derive.facts.devices.kernel_work import kernel_work
@@ -19,6 +18,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.thresholds import Thresholds
@@ -29,14 +29,26 @@ _ITEM: Final = rule_item("op.hot")
 _GOOD: Final = 60.0
 
 
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let the kernels of the op take at best what good ones would."""
+    work, roofs = signals.of(kernel_work), signals.of(op_roofs)
+    if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
+        return ()
+    slow = _heavy_ops(roofs, thresholds).filter(
+        pl.col("of_limit") < thresholds.slow_op.value
+    )
+    if not slow.height:
+        return ()
+    row = slow.row(0, named=True)
+    mine = work.rows.filter(pl.col("op") == row["op"])["class"].to_list()
+    return (Faster(mine, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
+
+
+@rule(_ITEM, *WORKED_READS, op_roofs, change=changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_ITEM, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
-    roofs = signals.of(op_roofs)
-    if isinstance(roofs, Unavailable):
-        return _ITEM.cannot_tell(roofs)
-    heavy = _heavy(roofs, thresholds)
+    work = kernels_of(signals, thresholds)
+    roofs = signals.needed(op_roofs)
+    heavy = _heavy_ops(roofs, thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)
     if not slow.height and heavy["of_limit"].null_count():
         return _ITEM.cannot_tell("unknown_work")
@@ -68,27 +80,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         evidence=work.evidence(work.rows.filter(pl.col("op") == row["op"]), 1),
         inputs=("op_costs", "device_peaks"),
         saving_ms=Saving(low=0.0, high=gain) if slow.height and work.stepped else None,
-        actions=_ITEM.actions_for("any", row["bound"]) if slow.height else (),
+        actions=_ITEM.actions_for(row["bound"]),
     )
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let the kernels of the op take at best what good ones would."""
-    work, roofs = signals.of(kernel_work), signals.of(op_roofs)
-    if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
-        return ()
-    slow = _heavy(roofs, thresholds).filter(
-        pl.col("of_limit") < thresholds.slow_op.value
-    )
-    if not slow.height:
-        return ()
-    row = slow.row(0, named=True)
-    mine = work.rows.filter(pl.col("op") == row["op"])["class"].to_list()
-    return (Faster(mine, (1.0, min(row["of_limit"] / _GOOD, 1.0))),)
-
-
-def _heavy(roofs: pl.DataFrame, thresholds: Thresholds) -> pl.DataFrame:
+def _heavy_ops(roofs: pl.DataFrame, thresholds: Thresholds) -> pl.DataFrame:
     return roofs.filter(pl.col("share") >= thresholds.hot_op.value)
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*WORKED_READS, op_roofs), changes)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.device_fill import COMPUTE, fill_signals
 from stepscope.derive.facts.devices.launching import launch_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
@@ -20,7 +19,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Severity
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_fill import DeviceFill
     from stepscope.derive.facts.replaying.edits import Change
@@ -30,23 +29,44 @@ if TYPE_CHECKING:
 _KERNEL_FILL_ITEM: Final = rule_item("kernel.fill")
 
 
+def kernel_fill_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let each such kernel take less by the multiprocessors without a block.
+
+    That is what other work on these would gain: a larger batch by the sample, or
+    branches that are computed together.
+    """
+    account, devices = signals.of(account_signals), signals.of(fill_signals)
+    if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
+        return ()
+    fill = devices.get(account.judged().label)
+    if fill is None:
+        return ()
+    return tuple(
+        Faster(classes, (1 - idle / 2, 1 - idle)) for idle, classes in fill.classes
+    )
+
+
+@rule(
+    _KERNEL_FILL_ITEM,
+    account_signals,
+    device_signals,
+    fill_signals,
+    record_grade,
+    change=kernel_fill_changes,
+)
 def judge_kernel_fill(signals: Signals, thresholds: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _KERNEL_FILL_ITEM.not_applicable(HOST_ONLY)
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return _KERNEL_FILL_ITEM.cannot_tell(account)
-    devices = signals.of(fill_signals)
-    if isinstance(devices, Unavailable):
-        return _KERNEL_FILL_ITEM.cannot_tell(devices)
+    account = signals.needed(account_signals)
+    devices = signals.needed(fill_signals)
     shares = account.judged()
     fill = devices.get(shares.label)
     if fill is None or 2 * fill.unshaped_ps >= fill.kernel_ps:
         return _KERNEL_FILL_ITEM.cannot_tell("no_grids")
-    return _finding(signals, shares, fill, thresholds)
+    return _finding_of_fill(signals, shares, fill, thresholds)
 
 
-def _finding(
+def _finding_of_fill(
     signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
 ) -> Finding:
     compute = shares.percent(*COMPUTE)
@@ -86,7 +106,7 @@ def _finding(
         ),
         facts=(
             *_KERNEL_FILL_ITEM.facts(cores=fill.cores),
-            *_rounds(fill, compute),
+            *_facts_of_rounds(fill, compute),
             *_KERNEL_FILL_ITEM.facts(
                 without_grid=100 * fill.unshaped_ps / max(fill.kernel_ps, 1)
             ),
@@ -96,7 +116,7 @@ def _finding(
     )
 
 
-def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
+def _facts_of_rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
     """Return what is known of rounds, and what a larger grid would be enough."""
     known = fill.last_round_ps is not None
     part = compute / max(fill.kernel_ps, 1)
@@ -110,31 +130,6 @@ def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
     )
 
 
-def kernel_fill_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let each such kernel take less by the multiprocessors without a block.
-
-    That is what other work on these would gain: a larger batch by the sample, or
-    branches that are computed together.
-    """
-    account, devices = signals.of(account_signals), signals.of(fill_signals)
-    if isinstance(account, Unavailable) or isinstance(devices, Unavailable):
-        return ()
-    fill = devices.get(account.judged().label)
-    if fill is None:
-        return ()
-    return tuple(
-        Faster(classes, (1 - idle / 2, 1 - idle)) for idle, classes in fill.classes
-    )
-
-
-KERNEL_FILL: Final = Rule(
-    _KERNEL_FILL_ITEM,
-    judge_kernel_fill,
-    (account_signals, device_signals, fill_signals, record_grade),
-    kernel_fill_changes,
-)
-
-
 _SMALL_MODEL_ITEM: Final = rule_item("gpu.worth")
 
 _OWNED: Final = Owned(
@@ -142,16 +137,13 @@ _OWNED: Final = Owned(
 )
 
 
+@rule(_SMALL_MODEL_ITEM, *OWNED_READS, launch_signals, set_up_signals)
 def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_SMALL_MODEL_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    launching = signals.of(launch_signals)
-    if isinstance(launching, Unavailable):
-        return _SMALL_MODEL_ITEM.cannot_tell(launching)
+    shares = owned_shares(_OWNED, signals, thresholds)
+    launching = signals.needed(launch_signals)
     computing = shares.percent(*_COMPUTE)
     # Calls that set the device up are no giving of work: they come once.
-    giving = max(shares.percent(*_GIVING) - _once_percent(signals, shares), 0.0)
+    giving = max(shares.percent(*_GIVING) - _set_up_percent(signals, shares), 0.0)
     latency = (
         launching.latency_ps
         if launching.latency_samples
@@ -180,7 +172,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _once_percent(signals: Signals, shares: StepShares) -> float:
+def _set_up_percent(signals: Signals, shares: StepShares) -> float:
     """Return the share of calls that set the device up for its first use."""
     found = signals.of(set_up_signals)
     waits = None if isinstance(found, Unavailable) else found.get(shares.label)
@@ -190,8 +182,3 @@ def _once_percent(signals: Signals, shares: StepShares) -> float:
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 #: Time in which work is given to the device, or its results are fetched.
 _GIVING: Final = ("launch", "copy_in", "copy_out")
-
-
-SMALL_MODEL: Final = Rule(
-    _SMALL_MODEL_ITEM, judge_small_model, (*OWNED_READS, launch_signals, set_up_signals)
-)

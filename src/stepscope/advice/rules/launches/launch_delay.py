@@ -7,28 +7,25 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import traits_of
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    judge_owned,
+    owned_shares,
 )
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.devices.launching import launch_signals, queue_signals
 from stepscope.derive.facts.devices.set_up import set_up_signals
 from stepscope.derive.facts.program_traits import annotation_names, program_traits
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.launching import LaunchSignals
     from stepscope.derive.facts.devices.set_up import SetUp
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.program_traits import ProgramTraits
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
@@ -51,57 +48,58 @@ _GRAPH_SHARE: Final = 50.0
 
 #: What no step has is the finding where it holds this share of it.
 _MOST: Final = 0.5
+#: What no step has, and nothing that makes a step shorter.
+_OUTSIDE_STEPS: Final = ("set_up", "first_runs", "captured", "over")
 #: A smaller share of the host's ops is not worth a word.
 _WORTH_TELLING: Final = 0.5
 
 
+@rule(
+    _ITEM,
+    *OWNED_READS,
+    annotation_names,
+    launch_signals,
+    program_traits,
+    queue_signals,
+    set_up_signals,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _LAUNCH, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    launching = signals.of(launch_signals)
-    if isinstance(launching, Unavailable):
-        return _ITEM.cannot_tell(launching)
+    shares = owned_shares(_LAUNCH, signals, thresholds)
+    launching = signals.needed(launch_signals)
     if launching.graph_percent >= _GRAPH_SHARE:
         return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
-    owned = _OPS_TOO if shares.host_ops_lead() else _LAUNCH
-    warn = thresholds.launch_warn
-    verdict = judge_shares(
-        owned, shares, thresholds, warn=warn, critical=thresholds.launch_critical
-    )
-    first_use = _first_use(signals, shares, owned)
+    owned = _owned_launch_time(shares)
+    judged = judge_owned(_ITEM, owned, signals, thresholds)
+    first_use = _work_outside_steps(signals, shares)
     one_op = None
     if first_use is None:
-        one_op = _one_op(shares, owned, signals.of(annotation_names))
+        one_op = _share_of_one_op(shares, owned, signals.known(annotation_names))
         because = (
             *(() if one_op is None else ("host_op",)),
-            *_because(launching, thresholds),
+            *_reasons_for_delay(launching, thresholds),
         )
     else:
         because = (first_use.kind,)
-    return owned_finding(
-        _ITEM,
-        owned,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    return judged.finding(
         because=because,
-        note=first_use.kind if first_use and verdict.status == "fail" else None,
+        note=first_use.kind if first_use and judged.failed else None,
         facts=(
-            *_shares(owned, shares),
-            *_facts(launching),
-            *(_queued(signals, shares) if verdict.status == "fail" else ()),
+            *_facts_of_shares(owned, shares),
+            *_facts_of_launches(launching),
+            *(_facts_of_queue(signals, shares) if judged.failed else ()),
             *_ITEM.facts(one_op=one_op),
-            *_outside_steps(first_use),
+            *(
+                _ITEM.fact(
+                    kind,
+                    first_use.percent if first_use and first_use.kind == kind else None,
+                )
+                for kind in _OUTSIDE_STEPS
+            ),
         ),
         # To record another part of the program makes no step shorter.
         **({} if first_use is None else {"parts": first_use.calls, "saving_ms": None}),
         inputs=("account", "launches"),
-        actions=_actions(because, traits_of(signals))
-        if verdict.status == "fail"
-        else (),
+        actions=_ITEM.actions_for(*_facts_for_actions(because, signals)),
     )
 
 
@@ -110,33 +108,22 @@ def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
 
     The host sets the device up, captures a graph, or is at its end.
     """
-    owned = _OPS_TOO if shares.host_ops_lead() else _LAUNCH
-    return _first_use(signals, shares, owned) is not None
+    return _work_outside_steps(signals, shares) is not None
 
 
-def _first_use(signals: Signals, shares: StepShares, owned: Owned) -> SetUp | None:
+def _owned_launch_time(shares: StepShares) -> Owned:
+    return _OPS_TOO if shares.host_ops_lead() else _LAUNCH
+
+
+def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
     """Return what no step has, where it is most of what is judged."""
-    found = signals.of(set_up_signals)
-    if isinstance(found, Unavailable):
-        return None
-    first_use = found.get(shares.label)
-    if first_use is None or first_use.percent < _MOST * shares.percent(*owned.owners):
-        return None
-    return first_use
+    found = (signals.known(set_up_signals) or {}).get(shares.label)
+    least = _MOST * shares.percent(*_owned_launch_time(shares).owners)
+    return None if found is None or found.percent < least else found
 
 
-def _outside_steps(found: SetUp | None) -> tuple[Fact, ...]:
-    kinds = ("set_up", "first_runs", "captured", "over")
-    return tuple(
-        _ITEM.fact(
-            kind, found.percent if found is not None and found.kind == kind else None
-        )
-        for kind in kinds
-    )
-
-
-def _one_op(
-    shares: StepShares, owned: Owned, ranges: frozenset[str] | Unavailable
+def _share_of_one_op(
+    shares: StepShares, owned: Owned, ranges: frozenset[str] | None
 ) -> float | None:
     """Return the share of one op that works on the host, where it is most of it all.
 
@@ -144,26 +131,25 @@ def _one_op(
     """
     if owned is not _OPS_TOO:
         return None
-    known = frozenset() if isinstance(ranges, Unavailable) else ranges
-    ops = [
-        one
-        for one in shares.parts("host_compute")
-        if one.function is None and one.name not in known
-    ]
-    largest = max((one.share_percent for one in ops), default=0.0)
+    ops = (
+        part.share_percent
+        for part in shares.parts("host_compute")
+        if part.function is None and part.name not in (ranges or ())
+    )
+    largest = max(ops, default=0.0)
     least = max(_MOST * shares.percent(*owned.owners), _WORTH_TELLING)
     return largest if largest >= least else None
 
 
-def _shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
+def _facts_of_shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
     ops = shares.percent("host_compute")
-    told = owned is _OPS_TOO and ops >= _WORTH_TELLING
+    matters = owned is _OPS_TOO and ops >= _WORTH_TELLING
     return _ITEM.facts(
-        launching=shares.percent("launch"), host_ops=ops if told else None
+        launching=shares.percent("launch"), host_ops=ops if matters else None
     )
 
 
-def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
+def _reasons_for_delay(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
     """Return why launches come late, as far as the numbers show it."""
     call = found.median_call_ps
     tests = (
@@ -174,21 +160,16 @@ def _because(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
     return tuple(name for name, holds in tests if holds)
 
 
-def _actions(because: tuple[str, ...], traits: ProgramTraits) -> tuple[Action, ...]:
-    """Return what to change; what is compiled need not be compiled once more."""
-    for alone in ("set_up", "first_runs", "captured", "over", "host_op"):
-        if alone in because:
-            return _ITEM.actions_for(alone)
-    causes = {"any", *because}
-    if "one_program" not in because:
-        of_torch = "compiled" if traits.compiled else "uncompiled"
-        # An engine compiles and captures by itself, as far as its options let it.
-        causes |= {"several_calls", "engine" if traits.engine else of_torch}
-        causes.add("one_graph" if traits.graphed else "several_ops")
-    return _ITEM.actions_for(*causes)
+def _facts_for_actions(because: tuple[str, ...], signals: Signals) -> tuple[str, ...]:
+    """Return what actions are chosen by; what is compiled is not compiled again."""
+    alone = [reason for reason in because if reason in (*_OUTSIDE_STEPS, "host_op")]
+    if alone:
+        return (alone[0],)
+    several = () if "one_program" in because else ("several_calls",)
+    return (*because, "late_launches", *several, *program_facts(signals))
 
 
-def _facts(found: LaunchSignals) -> tuple[Fact, ...]:
+def _facts_of_launches(found: LaunchSignals) -> tuple[Fact, ...]:
     samples = found.latency_samples
     call = found.median_call_ps
     return (
@@ -207,10 +188,9 @@ def _facts(found: LaunchSignals) -> tuple[Fact, ...]:
     )
 
 
-def _queued(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
+def _facts_of_queue(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
     """Return how long the queue is over a step, and which launches are unusual."""
-    hosts = signals.of(queue_signals)
-    found = None if isinstance(hosts, Unavailable) else hosts.get(shares.label)
+    found = (signals.known(queue_signals) or {}).get(shares.label)
     if found is None:
         return ()
     parts = " ".join(f"{length:.1f}" for length in found.lengths)
@@ -224,13 +204,3 @@ def _queued(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
             late_starts=found.late_starts,
         ),
     )
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *(*OWNED_READS, annotation_names, launch_signals, program_traits),
-        *(queue_signals, set_up_signals),
-    ),
-)

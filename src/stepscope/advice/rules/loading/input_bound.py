@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_finding
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, OwnedTime, judge_owned
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,
     sized,
     worker_processes,
 )
-from stepscope.advice.verdict import judge
 from stepscope.derive.facts.hosts.batch_fetches import input_decision, input_signals
 from stepscope.derive.facts.hosts.batch_makers import (
     loader_calls,
@@ -71,54 +70,49 @@ _MOSTLY: Final = 50.0
 _CIRCUMSTANTIAL: Final = 0.6
 
 
+@rule(
+    _ITEM,
+    *OWNED_READS,
+    input_signals,
+    loader_calls,
+    made_elsewhere,
+    *WORKER_READS,
+    made_in_own_threads,
+    pipeline_signals,
+    python_elements,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found, fetching = signals.of(account_signals), signals.of(input_signals)
-    if isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found)
-    decided = input_decision(found, fetching, signals.of(device_signals), thresholds)
+    account, fetching = signals.needed(account_signals), signals.of(input_signals)
+    decided = input_decision(account, fetching, signals.of(device_signals), thresholds)
     if decided.why is not None:
         return _ITEM.cannot_tell(decided.why)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
-    shares = found.labelled(decided.label)
-    owned = _UNFED if shares.percent("unfed") else _of_copies(shares)
-    verdict = _judge(owned, fetching, shares, decided, thresholds)
-    failed = verdict.status == "fail"
-    hidden = _hidden(fetching, shares, verdict, thresholds)
-    workers = _makers(fetching, shares, signals) if failed else None
-    return owned_finding(
-        _ITEM,
-        owned,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=thresholds.input_warn,
-        note=_note(fetching, verdict, hidden=hidden),
+    shares = account.labelled(decided.label)
+    judged = _judge_decided(decided, fetching, shares, signals, thresholds)
+    hidden = _has_no_slack(fetching, judged)
+    workers = (
+        _workers_making_batches(fetching, shares, signals) if judged.failed else None
+    )
+    finding = judged.finding(
+        note=_note_on_input(fetching, judged.verdict, hidden=hidden),
         facts=(
-            *_facts(fetching, shares, verdict, thresholds),
-            *_waits(shares, signals),
+            *_facts_of_input(fetching, judged),
+            *_facts_of_waits(shares, signals),
             *(NO_WORKERS if workers is None else workers).facts(),
         ),
         workers=() if workers is None else workers.functions,
-        parts=_parts(owned, shares, signals),
+        parts=_parts_with_maker(judged.owned, shares, signals),
         inputs=("account", "host_classes"),
-        actions=_actions(
-            _missing_actions(fetching, shares, signals),
-            verdict,
-            least=thresholds.input_warn.value,
-            pieces=_in_pieces(fetching, shares) is not None,
-            unfed=_unfed(shares, signals),
-            pinned=shares.label in fetching.pinned,
-        )
-        if failed
-        else _missing_actions(fetching, shares, signals)
-        if hidden
-        else (),
+        actions=_actions_by_cause(fetching, judged),
     )
+    if not hidden:
+        return finding
+    actions = _actions_for_fetch(fetching, shares, signals)
+    return msgspec.structs.replace(finding, actions=actions)
 
 
-def _of_copies(shares: StepShares) -> Owned:
+def _owned_unless_copies(shares: StepShares) -> Owned:
     """Return whose time it is: a call that waits for its own copy fetches nothing."""
     copies = sum(
         one.share_percent
@@ -129,12 +123,14 @@ def _of_copies(shares: StepShares) -> Owned:
     return _COPIED if waits and copies >= _ALL_COPIES * waits else _OWNED
 
 
-def _parts(owned: Owned, shares: StepShares, signals: Signals) -> tuple[Part, ...]:
+def _parts_with_maker(
+    owned: Owned, shares: StepShares, signals: Signals
+) -> tuple[Part, ...]:
     """Return what is waited for, the program's function that makes batches first."""
     parts = shares.parts(*owned.owners)
     making = shares.caller("input")
     if making is None or _is_given_batches(making, shares, signals):
-        making = _behind_op(shares, signals)
+        making = _function_behind_op(shares, signals)
     if making is None:
         return parts
     same = (making.function, making.file, making.line)
@@ -142,7 +138,7 @@ def _parts(owned: Owned, shares: StepShares, signals: Signals) -> tuple[Part, ..
     return (making, *rest)
 
 
-def _behind_op(shares: StepShares, signals: Signals) -> Part | None:
+def _function_behind_op(shares: StepShares, signals: Signals) -> Part | None:
     """Return the function that an op of the pipeline calls for most of the wait."""
     found = signals.of(python_elements).get(shares.host)
     if found is None or found.function is None or found.percent < _MOSTLY:
@@ -161,150 +157,146 @@ def _is_given_batches(function: Part, shares: StepShares, signals: Signals) -> b
     return seen is not None and not seen.makes(function)
 
 
-def _judge(
-    owned: Owned,
+def _judge_decided(
+    decided: InputVerdict,
     fetching: InputSignals,
     shares: StepShares,
-    decided: InputVerdict,
+    signals: Signals,
     thresholds: Thresholds,
-) -> Verdict:
+) -> OwnedTime:
     """Return the verdict on what was decided, with the causes that the rule names."""
+    owned = _UNFED if shares.percent("unfed") else _owned_unless_copies(shares)
     parts = {cause: shares.times(*owners) for cause, owners in owned.parts.items()}
-    verdict = judge(
-        msgspec.structs.replace(decided.series, parts_ps=parts),
-        warn=thresholds.input_warn,
-        critical=thresholds.input_critical,
-        thresholds=thresholds,
+    series = msgspec.structs.replace(decided.series, parts_ps=parts)
+    judged = judge_owned(
+        _ITEM, owned, signals, thresholds, shares=shares, series=series
     )
+    verdict = judged.verdict
     if verdict.status == "cannot_tell" and not fetching.consumer_recorded:
-        return msgspec.structs.replace(
-            verdict,
-            unavailable=_ITEM.reason(
-                "fetches_unseen", resolution_percent=verdict.resolution_percent
-            ),
-        )
+        percent = verdict.resolution_percent
+        why = _ITEM.reason("fetches_unseen", resolution_percent=percent)
+        return judged.with_verdict(unavailable=why)
     if verdict.causes and verdict.causes[0].cause == "unfed":
-        sure = min(verdict.confidence, _CIRCUMSTANTIAL)
-        return msgspec.structs.replace(verdict, confidence=sure)
-    return verdict
+        return judged.with_verdict(confidence=min(verdict.confidence, _CIRCUMSTANTIAL))
+    return judged
 
 
-def _has_own_threads(shares: StepShares, signals: Signals) -> bool:
-    """Return whether a library makes the batches in threads of its own."""
-    return shares.host in signals.of(made_in_own_threads)
-
-
-def _unfed(shares: StepShares, signals: Signals) -> tuple[Action, ...]:
-    """Return what removes silence, or waits, that may be the making of a batch."""
-    others = _by_others("unfed", shares, signals)
-    if others:
-        return (*sized(others, signals), _ITEM.action("mark_fetch"))
-    usual = "give_dali_threads" if _has_own_threads(shares, signals) else "fetch"
-    making = sized(_ITEM.chosen(usual), signals)
-    return (_ITEM.action("make_next_ahead"), *making)
-
-
-def _actions(
-    missing: tuple[Action, ...],
-    verdict: Verdict,
-    *,
-    least: float,
-    pieces: bool,
-    unfed: tuple[Action, ...],
-    pinned: bool,
-) -> tuple[Action, ...]:
+def _actions_by_cause(fetching: InputSignals, judged: OwnedTime) -> tuple[Action, ...]:
     """Return what removes the causes that matter, the larger cause first.
 
-    What the pipeline does not do yet removes waits for a fetch.
-
-    A cause matters by itself from a share of `least` percent on.
+    A cause matters by itself from the level of the rule on.
     """
-    largest = verdict.causes[0].share_percent if verdict.causes else 0.0
-    found: tuple[Action, ...] = ()
-    for cause in verdict.causes:
-        if cause.share_percent < min(largest / 4, least):
+    causes, shares, signals = judged.verdict.causes, judged.shares, judged.signals
+    largest = causes[0].share_percent if causes else 0.0
+    least = min(largest / 4, judged.thresholds.input_warn.value)
+    actions: tuple[Action, ...] = ()
+    for cause in causes:
+        if cause.share_percent < least:
             continue
         if cause.cause == "fetch":
-            found += missing
-        elif cause.cause == "transfer" and pieces:
-            found += _ITEM.chosen("keep_on_device")
+            actions += _actions_for_fetch(fetching, shares, signals)
         elif cause.cause == "unfed":
-            found += unfed
+            facts = _facts_of_unseen_making(shares, signals)
+            actions += sized(_ITEM.actions_for("unfed", "fetch", *facts), signals)
         else:
-            found += _ITEM.chosen("transfer_of_pinned" if pinned else "transfer")
-    return found
+            pinned = shares.label in fetching.pinned
+            of_batch = ("batch", "pinned" if pinned else "pageable")
+            in_pieces = _groups_of_copies(fetching, shares) is not None
+            facts = ("pieces",) if in_pieces else of_batch
+            actions += _ITEM.actions_for("transfer", *facts)
+    return actions
 
 
-def _in_pieces(fetching: InputSignals, shares: StepShares) -> float | None:
+def _groups_of_copies(fetching: InputSignals, shares: StepShares) -> float | None:
     """Return into how many groups kernels divide the copies; None for a batch's."""
     pieces = fetching.pieces.get(shares.label, 0.0)
     return pieces if pieces >= _MANY_PIECES else None
 
 
-def _missing_actions(
+def _actions_for_fetch(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> tuple[Action, ...]:
-    """Return what a pipeline does not do yet; where it does all, what remains."""
-    if _has_own_threads(shares, signals):
-        return sized(_ITEM.chosen("give_dali_threads"), signals)
-    python = signals.of(python_elements).get(shares.host)
-    pipeline = signals.of(pipeline_signals)
+    """Return what lets batches arrive sooner."""
+    workers = _workers_making_batches(fetching, shares, signals)
+    facts = _facts_of_making(fetching, shares, signals, workers)
+    of_workers = workers.actions() if workers and "worker_processes" in facts else ()
+    return (*of_workers, *sized(_ITEM.actions_for("fetch", *facts), signals))
+
+
+def _facts_of_making(
+    fetching: InputSignals,
+    shares: StepShares,
+    signals: Signals,
+    workers: WorkerProcesses | None,
+) -> tuple[str, ...]:
+    """Return who makes the batches, and what is lacking."""
+    if shares.host in signals.of(made_in_own_threads):
+        return ("own_threads",)
+    python, pipeline = (
+        signals.of(python_elements).get(shares.host),
+        signals.of(pipeline_signals),
+    )
     lacks = missing_practices(pipeline, python)
-    native = _ITEM.chosen("replace_python") if "native_code" in lacks else ()
+    native = ("native_code",) if "native_code" in lacks else ()
     if native and python is not None and python.of_keras:
-        keras = sized(_ITEM.chosen("keras_workers"), signals)
-        return (*keras, *native, _ITEM.action("cache_epochs"))
-    makers = _makers(fetching, shares, signals)
-    if makers is not None and makers.time is not None:
-        return (*makers.actions(), _ITEM.action("cache_epochs"))
+        return ("keras", *native, "cacheable")
+    if workers is not None and workers.time is not None:
+        return ("worker_processes", "cacheable")
     stages = pipeline.stages
-    if stages and fetching.ahead and not any(_WORKS.search(it.type) for it in stages):
-        return _ITEM.chosen("free_cores_for_input")
+    works = any(_WORKS.search(stage.type) for stage in stages)
+    if stages and fetching.ahead and not works:
+        return ("untransformed",)
     sequential = {"parallel_map", "parallel_read"}.intersection(lacks)
     # Stages show by themselves whether they fetch ahead.
     if sequential or not (fetching.parallel and (fetching.ahead or stages)):
-        others = () if stages else _by_others("fetch", shares, signals)
-        return (*native, *sized(others or _ITEM.chosen("fetch"), signals))
-    return (*native, *_left_to_do(lacks, makers))
+        elsewhere = () if stages else _facts_of_makers("fetch", shares, signals)
+        return (*native, *(elsewhere or ("one_by_one", "cacheable")))
+    return _facts_of_late_batches(lacks, by_workers=workers is not None)
 
 
-def _by_others(cause: str, shares: StepShares, signals: Signals) -> tuple[Action, ...]:
-    """Return what fits waits for others that make the batches; nothing for no waits.
+def _facts_of_late_batches(
+    lacks: tuple[str, ...], *, by_workers: bool
+) -> tuple[str, ...]:
+    """Return what is lacking where batches are made in parallel and ahead."""
+    if "ready" in lacks:
+        return lacks
+    made = "worker_processes" if by_workers else "late_although_ahead"
+    return (
+        *("ahead", *lacks),
+        *(() if "prefetch" in lacks else (made,)),
+        *(() if "cache" in lacks else ("cacheable",)),
+    )
+
+
+def _facts_of_unseen_making(shares: StepShares, signals: Signals) -> tuple[str, ...]:
+    """Return who may make the batches while nothing is recorded of it."""
+    elsewhere = _facts_of_makers("unfed", shares, signals)
+    own = "own_threads" if shares.host in signals.of(made_in_own_threads) else None
+    return elsewhere or (
+        "unseen",
+        own or "one_by_one",
+        *(() if own else ("cacheable",)),
+    )
+
+
+def _facts_of_makers(
+    cause: str, shares: StepShares, signals: Signals
+) -> tuple[str, ...]:
+    """Return which others make the batches that the step waits for; nothing for none.
 
     Calls of the operating system show for whom the step's thread waits: who makes a
     batch itself is in none that waits.
     """
-    found = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
-    if found is None:
+    waits = signals.of(made_elsewhere).get(shares.label, {}).get(cause)
+    if waits is None or waits.sent_percent + waits.threads_percent < _MOSTLY:
         return ()
-    if found.sent_percent + found.threads_percent < _MOSTLY:
-        return ()
-    sent = found.sent_percent >= found.threads_percent
-    return _ITEM.chosen("by_other_processes" if sent else "by_other_threads")
+    sent = waits.sent_percent >= waits.threads_percent
+    return ("made_elsewhere", "other_process" if sent else "other_thread")
 
 
-def _left_to_do(
-    lacks: tuple[str, ...], makers: WorkerProcesses | None
-) -> tuple[Action, ...]:
-    """Return what remains where batches are made in parallel and ahead.
-
-    Args:
-        lacks: Practices that the pipeline lacks.
-        makers: The worker processes that make the batches; None where none do.
-    """
-    if "ready" in lacks:
-        return _ITEM.chosen("free_cores_for_handing_over")
-    cache = _ITEM.chosen("cache_in_memory") if "cache" in lacks else ()
-    rest = () if cache else _ITEM.chosen("cache_epochs")
-    remaining = _ITEM.chosen("make_cheaper") if makers is None else makers.actions()
-    whole = _ITEM.chosen("map_whole_batches") if "vectorise" in lacks else ()
-    # Fetching ahead suits every pipeline; a cache only what is small and not random.
-    if "prefetch" in lacks:
-        return (*whole, _ITEM.action("make_batches_ahead"), *cache, *rest)
-    return (*cache, *whole, *remaining, *rest)
-
-
-def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
+def _note_on_input(
+    fetching: InputSignals, verdict: Verdict, *, hidden: bool
+) -> str | None:
     if verdict.note == "short":
         return verdict.note
     if hidden:
@@ -314,28 +306,21 @@ def _note(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | No
     return verdict.note
 
 
-def _hidden(
-    fetching: InputSignals,
-    shares: StepShares,
-    verdict: Verdict,
-    thresholds: Thresholds,
-) -> bool:
+def _has_no_slack(fetching: InputSignals, judged: OwnedTime) -> bool:
     """Return whether fetches find an empty buffer while the device is busy."""
+    shares, thresholds = judged.shares, judged.thresholds
     hidden = fetching.hidden_fetch_ps.get(shares.label, ())
-    if verdict.status != "pass" or shares.device is None or not hidden:
+    if judged.verdict.status != "pass" or shares.device is None or not hidden:
         return False
     slow = sum(time > thresholds.slow_fetch.value for time in hidden)
     return 100 * slow >= thresholds.slow_fetch_steps.value * len(hidden)
 
 
-def _facts(
-    fetching: InputSignals,
-    shares: StepShares,
-    verdict: Verdict,
-    thresholds: Thresholds,
-) -> tuple[Fact, ...]:
+def _facts_of_input(fetching: InputSignals, judged: OwnedTime) -> tuple[Fact, ...]:
+    shares = judged.shares
     means = fetching.mean_fetch_ps.get(shares.host, ())
     copies = shares.percent("copy_in")
+    matter = copies >= judged.thresholds.input_warn.value
     return (
         _ITEM.fact(
             "mean_fetch",
@@ -343,17 +328,17 @@ def _facts(
             note=None if means else _ITEM.note("no_fetch"),
         ),
         *_ITEM.facts(
-            smallest_visible_effect=verdict.resolution_percent,
-            pieces=_in_pieces(fetching, shares),
-            exposed_copies=copies if copies >= thresholds.input_warn.value else None,
+            smallest_visible_effect=judged.verdict.resolution_percent,
+            pieces=_groups_of_copies(fetching, shares),
+            exposed_copies=copies if matter else None,
         ),
     )
 
 
-def _waits(shares: StepShares, signals: Signals) -> tuple[Fact, ...]:
+def _facts_of_waits(shares: StepShares, signals: Signals) -> tuple[Fact, ...]:
     """Return for whom the step's thread waits, where calls of the system show it."""
-    found = signals.of(made_elsewhere).get(shares.label, {})
-    most = found.get("fetch") or found.get("unfed")
+    by_cause = signals.of(made_elsewhere).get(shares.label, {})
+    most = by_cause.get("fetch") or by_cause.get("unfed")
     if most is None:
         return ()
     return _ITEM.facts(
@@ -361,7 +346,7 @@ def _waits(shares: StepShares, signals: Signals) -> tuple[Fact, ...]:
     )
 
 
-def _makers(
+def _workers_making_batches(
     fetching: InputSignals, shares: StepShares, signals: Signals
 ) -> WorkerProcesses | None:
     """Return the worker processes that make the batches; None where none do.
@@ -377,19 +362,3 @@ def _makers(
     time = found.time
     works = time is not None and not time.are_idle and time.most is not None
     return found if works else None
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *OWNED_READS,
-        input_signals,
-        loader_calls,
-        made_elsewhere,
-        *WORKER_READS,
-        made_in_own_threads,
-        pipeline_signals,
-        python_elements,
-    ),
-)

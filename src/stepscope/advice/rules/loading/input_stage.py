@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.worker_processes import sized
 from stepscope.advice.rules.loading import input_bound
 from stepscope.derive.facts.evidence import SHOWN, Part
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("input.stage")
 
 
+@rule(_ITEM, *input_bound.evaluate.reads)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     waits = input_bound.evaluate(signals, thresholds)
     if waits.status == "cannot_tell":
@@ -36,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not found.stages and not found.own_process:
         return _ITEM.cannot_tell(found.absent or _ITEM.reason("no_wait"))
     missing = missing_practices(found, python.get(found.host or ""))
-    slowest = _by_share(found.stages)
+    slowest = _stages_by_share(found.stages)
     return _ITEM.finding(
         "fail",
         severity=waits.severity if waits.status == "fail" else "info",
@@ -50,13 +51,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         facts=_ITEM.facts(runs_per_batch=slowest[0].runs_per_call if slowest else None),
         inputs=("pipeline_graph", "pipeline_calls"),
         actions=sized(_ITEM.actions_for(*missing), signals),
-        explained_by=(input_bound.RULE.item.id,) if waits.status == "fail" else (),
+        explained_by=(input_bound.evaluate.item.id,) if waits.status == "fail" else (),
     )
 
 
-def _by_share(stages: Sequence[Stage]) -> list[Stage]:
+def _stages_by_share(stages: Sequence[Stage]) -> list[Stage]:
     telling = [one for one in stages if not one.transparent]
     return sorted(telling, key=lambda one: -one.percent)
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*input_bound.RULE.reads,))

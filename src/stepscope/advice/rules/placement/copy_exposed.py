@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    judge_owned,
+    owned_shares,
 )
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.device_copies import CopyGroup, DeviceCopies
     from stepscope.derive.facts.replaying.edits import Change
@@ -45,42 +43,47 @@ _OWNED: Final = Owned(
 )
 
 
+def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+    """Let copies to and from the host run beside kernels, from pinned memory.
+
+    Copies within the device are work of the step, and which kernel can do without them
+    nobody knows; nor when a transfer could have begun.
+    """
+    shares = owned_shares(_OWNED, signals, thresholds)
+    owners = ["copy_in", "copy_out"]
+    if _is_input(shares, thresholds):
+        owners.remove("copy_in")
+    time = sum(shares.times(*owners))
+    rest = sum(shares.times("copy_within", "transfer_wait"))
+    if rest > (1 - thresholds.explained_share.value / 100) * time:
+        return ()
+    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
+    return (Beside(owners, effect),)
+
+
+@rule(_ITEM, *OWNED_READS, copy_signals, change=changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    devices = signals.of(copy_signals)
-    if isinstance(devices, Unavailable):
-        return _ITEM.cannot_tell(devices)
+    shares = owned_shares(_OWNED, signals, thresholds)
+    devices = signals.needed(copy_signals)
     copies = devices.get(shares.label)
-    warn = thresholds.copy_warn
-    verdict = judge_shares(
-        _OWNED, shares, thresholds, warn=warn, critical=thresholds.copy_critical
-    )
-    failed = verdict.status == "fail"
-    because = _because(copies, thresholds) if failed else ()
-    causes = {
-        one.cause for one in verdict.causes if (one.share_percent >= warn.value / 2)
-    }
-    found = owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
+    because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
+    least = thresholds.copy_warn.value / 2
+    large = (it.cause for it in judged.verdict.causes if it.share_percent >= least)
+    found = judged.finding(
         because=because,
-        parts=_parts(shares, copies),
-        facts=_facts(copies),
-        evidence=_evidence(shares, copies),
+        parts=_parts_of_copies(shares, copies),
+        facts=_facts_of_copies(copies),
+        evidence=_longest_copies(shares, copies),
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
-        actions=_ITEM.actions_for(*causes, *because) if failed else (),
+        actions=_ITEM.actions_for(*large, *because),
     )
-    return _without_input(found, shares, thresholds)
+    return _without_input_copies(found, shares, thresholds)
 
 
-def _because(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:
+def _reasons_for_long_copies(
+    copies: DeviceCopies | None, thresholds: Thresholds
+) -> tuple[str, ...]:
     """Return why the copies take long, as far as the records show it."""
     groups = copies.groups if copies is not None else ()
     alone = sum(one.alone_ps for one in groups)
@@ -94,7 +97,7 @@ def _because(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, 
     return tuple(name for name, holds in tests if holds)
 
 
-def _without_input(
+def _without_input_copies(
     found: Finding, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
     """Leave to `input.bound` what it promises: the copies to the device."""
@@ -113,26 +116,6 @@ def _without_input(
     )
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let copies to and from the host run beside kernels, from pinned memory.
-
-    Copies within the device are work of the step, and which kernel can do without them
-    nobody knows; nor when a transfer could have begun.
-    """
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return ()
-    owners = ["copy_in", "copy_out"]
-    if _is_input(shares, thresholds):
-        owners.remove("copy_in")
-    time = sum(shares.times(*owners))
-    rest = sum(shares.times("copy_within", "transfer_wait"))
-    if rest > (1 - thresholds.explained_share.value / 100) * time:
-        return ()
-    effect = time / max(len(shares.window_ps), 1) / PS_PER_MS
-    return (Beside(owners, effect),)
-
-
 def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
     """Return whether `input.bound` promises the copies to the device."""
     both = shares.percent("input", "copy_in")
@@ -140,7 +123,9 @@ def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
     return stepped and both >= thresholds.input_warn.value
 
 
-def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
+def _parts_of_copies(
+    shares: StepShares, copies: DeviceCopies | None
+) -> tuple[Part, ...]:
     """Divide the share among the copies as the time is that each ran alone."""
     found: list[Part] = []
     for owners in _OWNED.parts.values():
@@ -150,7 +135,7 @@ def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
         share = shares.percent(*owners)
         found += [
             Part(
-                name=_name(one),
+                name=_copy_name(one),
                 detail=one.certainty,
                 share_percent=share * one.alone_ps / total,
             )
@@ -160,7 +145,7 @@ def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
     return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
 
 
-def _name(group: CopyGroup) -> str:
+def _copy_name(group: CopyGroup) -> str:
     name = _ITEM.note(group.owner)
     if group.source is None:
         return name
@@ -168,7 +153,9 @@ def _name(group: CopyGroup) -> str:
     return f"{name} {joined}{group.source}"
 
 
-def _evidence(shares: StepShares, copies: DeviceCopies | None) -> tuple[Evidence, ...]:
+def _longest_copies(
+    shares: StepShares, copies: DeviceCopies | None
+) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             host=shares.host,
@@ -182,7 +169,7 @@ def _evidence(shares: StepShares, copies: DeviceCopies | None) -> tuple[Evidence
     )
 
 
-def _facts(copies: DeviceCopies | None) -> tuple[Fact, ...]:
+def _facts_of_copies(copies: DeviceCopies | None) -> tuple[Fact, ...]:
     groups = copies.groups if copies is not None else ()
     first = groups[0] if groups else None
     rate = None if first is None else first.bytes_per_s
@@ -197,6 +184,3 @@ def _facts(copies: DeviceCopies | None) -> tuple[Fact, ...]:
 
 #: Copies that are named.
 _SHOWN: Final = 3
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, copy_signals), changes)

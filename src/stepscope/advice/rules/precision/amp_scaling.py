@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.devices.kernel_precision import finite_checks
 from stepscope.derive.facts.replaying.edits import NotAwaited
@@ -31,6 +31,14 @@ _OWNED: Final = Owned(
 )
 
 
+def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
+    """Let no call wait for the answer whether gradients are finite."""
+    if signals.of(device_signals).recorded == "host_only":
+        return ()
+    return (NotAwaited("scaling"),)
+
+
+@rule(_ITEM, *OWNED_READS, finite_checks, change=changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if signals.of(device_signals).recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
@@ -39,22 +47,5 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.not_applicable("no_check")
     if isinstance(checks, Unavailable):
         return _ITEM.cannot_tell(checks)
-    return judge_owned(
-        _ITEM,
-        _OWNED,
-        signals,
-        thresholds,
-        warn=thresholds.scaling_warn,
-        critical=thresholds.scaling_critical,
-        inputs=("account", "account_parts", "device_activity"),
-    )
-
-
-def changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
-    """Let no call wait for the answer whether gradients are finite."""
-    if signals.of(device_signals).recorded == "host_only":
-        return ()
-    return (NotAwaited("scaling"),)
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, finite_checks), changes)
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    return judged.finding(inputs=("account", "account_parts", "device_activity"))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
@@ -22,6 +21,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.devices.kernel_work import KernelWork
     from stepscope.thresholds import Thresholds
@@ -31,11 +31,14 @@ _CASTS_ITEM: Final = rule_item("amp.cast")
 _CASTS_GAIN: Final = (0.5, 0.9)
 
 
+def _casts_worked(work: KernelWork, thresholds: Thresholds) -> Worked:
+    return _sort_conversions(work, thresholds).worked
+
+
+@rule(_CASTS_ITEM, *WORKED_READS, change=faster(_casts_worked))
 def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_CASTS_ITEM, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
-    looked = _look(work, thresholds)
+    work = kernels_of(signals, thresholds)
+    looked = _sort_conversions(work, thresholds)
     computing, is_wide = looked.computing, looked.is_wide
     if not computing["op"].count() and not computing["converts"].any():
         return _CASTS_ITEM.cannot_tell("no_ops")
@@ -46,11 +49,10 @@ def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
         thresholds,
         work,
         looked.worked,
-        warn=thresholds.doubles_warn if is_wide else thresholds.cast_warn,
-        critical=thresholds.cast_critical,
+        warn=thresholds.doubles_warn if is_wide else None,
         note="doubles" if is_wide else None,
         facts=_CASTS_ITEM.facts(doubles=doubles or None),
-        actions=_CASTS_ITEM.actions_for("doubles" if is_wide else "any"),
+        actions=_CASTS_ITEM.actions_for("doubles" if is_wide else "casts"),
     )
 
 
@@ -70,7 +72,7 @@ class _Looked(Frozen, frozen=True):
     worked: Worked
 
 
-def _look(work: KernelWork, thresholds: Thresholds) -> _Looked:
+def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Looked:
     computing = work.rows.filter(~pl.col("collective"))
     doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
     casts = computing.filter("converts")
@@ -81,36 +83,9 @@ def _look(work: KernelWork, thresholds: Thresholds) -> _Looked:
     return _Looked(computing, doubles, is_wide, worked)
 
 
-def _casts_worked(work: KernelWork, thresholds: Thresholds) -> Worked:
-    return _look(work, thresholds).worked
-
-
-CASTS: Final = Rule(_CASTS_ITEM, judge_casts, WORKED_READS, faster(_casts_worked))
-
-
 _FALLBACKS_ITEM: Final = rule_item("amp.fallback")
 
 _FALLBACKS_GAIN: Final = (1 / 3, 2 / 3)
-
-
-def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_FALLBACKS_ITEM, signals, thresholds, matrix_units=True)
-    if isinstance(work, Finding):
-        return work
-    computing = work.rows.filter(~pl.col("collective"))
-    narrow = work.share(computing.filter(pl.col("precision") == "16"))
-    if narrow < thresholds.amp_in_use.value:
-        return _FALLBACKS_ITEM.not_applicable("not_in_use")
-    return judge_kernels(
-        _FALLBACKS_ITEM,
-        signals,
-        thresholds,
-        work,
-        _fallbacks_worked(work, thresholds),
-        warn=thresholds.units_warn,
-        critical=thresholds.units_critical,
-        facts=_FALLBACKS_ITEM.facts(narrow=narrow),
-    )
 
 
 def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
@@ -126,9 +101,21 @@ def _fallbacks_worked(work: KernelWork, _: Thresholds) -> Worked:
     return Worked(outside, _FALLBACKS_GAIN, unknown, narrowed=True)
 
 
-FALLBACKS: Final = Rule(
-    _FALLBACKS_ITEM, judge_fallbacks, WORKED_READS, faster(_fallbacks_worked)
-)
+@rule(_FALLBACKS_ITEM, *WORKED_READS, change=faster(_fallbacks_worked))
+def judge_fallbacks(signals: Signals, thresholds: Thresholds) -> Finding:
+    work = kernels_of(signals, thresholds, matrix_units=True)
+    computing = work.rows.filter(~pl.col("collective"))
+    narrow = work.share(computing.filter(pl.col("precision") == "16"))
+    if narrow < thresholds.amp_in_use.value:
+        return _FALLBACKS_ITEM.not_applicable("not_in_use")
+    return judge_kernels(
+        _FALLBACKS_ITEM,
+        signals,
+        thresholds,
+        work,
+        _fallbacks_worked(work, thresholds),
+        facts=_FALLBACKS_ITEM.facts(narrow=narrow),
+    )
 
 
 _SOFTMAX_ITEM: Final = rule_item("amp.softmax")
@@ -139,10 +126,9 @@ _KERNEL: Final = r"(?i)softmax"
 _FUSED: Final = r"(?i)flash|fmha|attention|sdpa|cross_?entropy|nll"
 
 
+@rule(_SOFTMAX_ITEM, *WORKED_READS)
 def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
-    work = kernels_of(_SOFTMAX_ITEM, signals, thresholds)
-    if isinstance(work, Finding):
-        return work
+    work = kernels_of(signals, thresholds)
     computing = work.rows.filter(~pl.col("collective"))
     narrow = work.share(computing.filter(pl.col("precision") == "16"))
     if narrow < thresholds.amp_in_use.value:
@@ -173,6 +159,3 @@ def judge_softmax(signals: Signals, thresholds: Thresholds) -> Finding:
         evidence=work.evidence(harmful, SHOWN),
         inputs=("kernels",),
     )
-
-
-SOFTMAX: Final = Rule(_SOFTMAX_ITEM, judge_softmax, WORKED_READS)

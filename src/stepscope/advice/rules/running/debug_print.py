@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
-)
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.hosts.callbacks import CalledBack, called_back
 from stepscope.derive.facts.program_traits import anomaly_checks, blocking_calls
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
@@ -37,37 +31,24 @@ _OWNED: Final = Owned(
 )
 
 
+@rule(_ITEM, *OWNED_READS, anomaly_checks, blocking_calls, called_back)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    shares = judged.shares
     calls = signals.of(blocking_calls).get(shares.host)
     blocked = calls is not None and calls >= thresholds.blocking_calls.value
-    warn = thresholds.debugging_warn
-    verdict = judge_shares(
-        _OWNED, shares, thresholds, warn=warn, critical=thresholds.debugging_critical
-    )
     checks = signals.of(anomaly_checks).get(shares.host, 0.0)
     searched = checks >= thresholds.anomaly_checks.value
     because = tuple(
         name for name, holds in (("blocking", blocked), ("anomaly", searched)) if holds
     )
     # An anomaly's own Python frames are such time as well.
-    held = ("debugging", "anomaly") if verdict.status == "fail" else ()
-    causes = {*because, *held}
-    found = owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    found = judged.finding(
         because=because,
         facts=_ITEM.facts(blocking=calls, checks=checks or None),
-        parts=_parts(signals, shares),
+        parts=_parts_of_debugging(signals, shares),
         inputs=("account", "account_parts", "correlation"),
-        actions=_ITEM.actions_for(*causes),
+        actions=_ITEM.actions_for(*because, "debugging", "anomaly"),
     )
     if not because or found.status == "fail":
         return found
@@ -89,7 +70,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _parts(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
+def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     """Return what holds the steps up, the program's own callback first."""
     parts = shares.parts("debugging")
     if shares.device is not None:
@@ -105,8 +86,3 @@ def _parts(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     if called is None or 2 * shares.percent("host_compute") > 3 * held:
         return parts
     return (called, *parts) if 2 * called.share_percent > held else parts
-
-
-RULE: Final = Rule(
-    _ITEM, evaluate, (*OWNED_READS, anomaly_checks, blocking_calls, called_back)
-)

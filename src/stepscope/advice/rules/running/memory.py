@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import fitting
+from stepscope.advice.item import rule
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.evidence import Evidence, Fact
 from stepscope.derive.facts.memory_use import memory_signals
 from stepscope.derive.facts.program_traits import program_traits
@@ -23,6 +23,7 @@ _PEAK_ITEM: Final = rule_item("mem.peak")
 _PEAK_GIB: Final = 2**30
 
 
+@rule(_PEAK_ITEM, memory_signals, program_traits, record_grade)
 def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
     found = signals.of(memory_signals)
     warn, critical = thresholds.memory_warn, thresholds.memory_critical
@@ -52,7 +53,7 @@ def judge_peak(signals: Signals, thresholds: Thresholds) -> Finding:
         threshold=critical if used >= critical.value else warn,
         devices=tuple(label for _, label, _ in known),
         parts=fullest.alive if failed else (),
-        actions=fitting(_PEAK_ITEM.actions, signals) if failed else (),
+        actions=_PEAK_ITEM.actions_for(*program_facts(signals)),
         facts=_peak_facts(fullest, used, thresholds),
         evidence=(
             Evidence(
@@ -85,16 +86,12 @@ def _peak_facts(
     )
 
 
-PEAK: Final = Rule(
-    _PEAK_ITEM, judge_peak, (memory_signals, program_traits, record_grade)
-)
-
-
 _FRAGMENTATION_ITEM: Final = rule_item("mem.fragmentation")
 
 _FRAGMENTATION_GIB: Final = 2**30
 
 
+@rule(_FRAGMENTATION_ITEM, memory_signals, record_grade)
 def judge_fragmentation(signals: Signals, thresholds: Thresholds) -> Finding:
     found = signals.of(memory_signals)
     known = [
@@ -151,16 +148,12 @@ def _fragmentation_facts(memory: MemoryUse, value: float) -> tuple[Fact, ...]:
     )
 
 
-FRAGMENTATION: Final = Rule(
-    _FRAGMENTATION_ITEM, judge_fragmentation, (memory_signals, record_grade)
-)
-
-
 _FAILED_ALLOCATION_ITEM: Final = rule_item("mem.oom")
 
 _FAILED_ALLOCATION_GIB: Final = 2**30
 
 
+@rule(_FAILED_ALLOCATION_ITEM, memory_signals, record_grade)
 def judge_failed_allocation(signals: Signals, thresholds: Thresholds) -> Finding:
     del thresholds
     found = signals.of(memory_signals)
@@ -208,8 +201,3 @@ def _failed_allocation_facts(failure: Failure | None) -> tuple[Fact, ...]:
         )
         for name, size in zip(names, sizes, strict=True)
     )
-
-
-FAILED_ALLOCATION: Final = Rule(
-    _FAILED_ALLOCATION_ITEM, judge_failed_allocation, (memory_signals, record_grade)
-)

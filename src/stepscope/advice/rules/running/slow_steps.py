@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import numpy as np
 
 from stepscope.advice.catalogue import OWNER_WORDS, rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
-from stepscope.advice.verdict import judge
+from stepscope.advice.item import rule
+from stepscope.advice.judging.judged_series import JudgedSeries, judge_series
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
+from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.hosts.function_ways import rare_functions
 from stepscope.derive.facts.processors import processor_signals
-from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.slow_steps import (
     evidence,
     excess,
@@ -26,131 +24,117 @@ from stepscope.derive.facts.slow_steps import (
     slow_steps,
 )
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
+    from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _OUTLIERS_ITEM: Final = rule_item("step.outlier")
 
-_OUTLIERS_OWNED: Final = Owned(parts={}, host=True, steps=True)
+_OWNED: Final = Owned(parts={}, host=True, steps=True)
 #: Owners that are the work of the model itself.
 _WORK: Final = frozenset(
     {*(one for one in OWNER_WORDS if one.startswith("compute")), "host_compute"}
 )
 
 
+@rule(_OUTLIERS_ITEM, *OWNED_READS, processor_signals, rare_functions)
 def judge_outliers(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_OUTLIERS_ITEM, _OUTLIERS_OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    steps = len(shares.window_ps)
-    if steps < thresholds.outlier_steps.value:
-        return _OUTLIERS_ITEM.cannot_tell(
-            "few", outlier_steps=thresholds.outlier_steps.value, steps=steps
-        )
+    shares = _shares_of_enough_steps(_OUTLIERS_ITEM, signals, thresholds)
     slow = slow_steps(shares, thresholds)
     series = excess(shares, slow)
-    warn = thresholds.outlier_warn
-    verdict = judge(series, warn=warn, critical=warn, thresholds=thresholds)
-    largest = verdict.causes[0].cause if verdict.causes else None
+    judged = judge_series(_OUTLIERS_ITEM, signals, thresholds, series)
     rarely = signals.of(rare_functions).get(shares.host)
     function = rare_function(slow, series, rarely)
-    crowded = _is_crowded(signals, shares, thresholds)
-    verdict = _tempered(verdict, named=function is not None, crowded=crowded)
-    rare = verdict.status == "pass" and bool(slow.any())
-    length = np.array(shares.window_ps)
-    return _OUTLIERS_ITEM.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=warn,
-        smallest=thresholds.smallest_effect,
-        note="rare" if rare else None,
-        share_percent=None if not slow.any() else verdict.share_percent,
-        devices=present(signals.of(account_signals)).ranked(),
-        parts=named(shares, slow, largest, function),
-        actions=_OUTLIERS_ITEM.actions
-        if function is not None
-        else _OUTLIERS_ITEM.actions_for("any"),
+    judged = _with_tempered_severity(judged, shares, is_named=function is not None)
+    verdict, length = judged.verdict, np.array(shares.window_ps)
+    slowest = round(float(length.max() / np.median(length)), 1)
+    return judged.finding(
+        note="rare" if verdict.status == "pass" and slow.any() else None,
+        share_percent=verdict.share_percent if slow.any() else None,
+        actions=_OUTLIERS_ITEM.actions_for(None if function is None else "function"),
         facts=(
-            *_OUTLIERS_ITEM.facts(slow=int(slow.sum()), steps=steps),
+            *_OUTLIERS_ITEM.facts(slow=int(slow.sum()), steps=len(length)),
             held_time(shares, slow),
-            *_OUTLIERS_ITEM.facts(
-                slowest=round(float(length.max() / np.median(length)), 1)
-            ),
+            *_OUTLIERS_ITEM.facts(slowest=slowest),
         ),
-        # The time is that of other findings too, which promise it.
-        saving_ms=None,
-        evidence=evidence(shares, slow),
-        inputs=("windows", "account"),
+        **_fields_of_slow_steps(judged, shares, slow, function),
     )
 
 
-def _tempered(verdict: Verdict, *, named: bool, crowded: bool) -> Verdict:
+def _shares_of_enough_steps(
+    item: Item, signals: Signals, thresholds: Thresholds
+) -> StepShares:
+    """Return the account of steps that are enough to know which are unusual."""
+    shares = owned_shares(_OWNED, signals, thresholds)
+    steps, least = len(shares.window_ps), thresholds.outlier_steps.value
+    if steps < least:
+        raise CannotTell(item.reason("few", outlier_steps=least, steps=steps))
+    return shares
+
+
+def _fields_of_slow_steps(
+    judged: JudgedSeries,
+    shares: StepShares,
+    slow: NDArray[np.bool_],
+    function: Part | None,
+) -> dict[str, Any]:
+    causes = judged.verdict.causes
+    largest = causes[0].cause if causes else None
+    return {
+        "devices": judged.signals.needed(account_signals).ranked(),
+        "parts": named(shares, slow, largest, function),
+        # The time is that of other findings too, which promise it.
+        "saving_ms": None,
+        "evidence": evidence(shares, slow),
+        "inputs": ("windows", "account"),
+    }
+
+
+def _with_tempered_severity(
+    judged: JudgedSeries, shares: StepShares, *, is_named: bool
+) -> JudgedSeries:
     """Make it a warning at most; a note where it need not be the program's doing.
 
     Others use the machine, or the same work took longer and no function of the program
     runs in the slow steps alone. A single slow step stays what it is.
     """
-    if verdict.status != "fail":
-        return verdict
-    same_work = verdict.causes[0].cause in _WORK and not named
-    if (crowded or same_work) and verdict.note != "once":
+    if not judged.failed:
+        return judged
+    cores = (judged.signals.known(processor_signals) or {}).get(shares.host)
+    crowded = cores is not None and cores.crowded_by(judged.thresholds) == "others"
+    same_work = judged.verdict.causes[0].cause in _WORK and not is_named
+    if (crowded or same_work) and judged.verdict.note != "once":
         note = "others" if crowded else "same_work"
-        return msgspec.structs.replace(verdict, severity="info", note=note)
-    if verdict.severity == "info":
-        return verdict
-    return msgspec.structs.replace(verdict, severity="warn")
-
-
-def _is_crowded(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
-    """Return whether other programs use most of the cores."""
-    hosts = signals.of(processor_signals)
-    found = None if isinstance(hosts, Unavailable) else hosts.get(shares.host)
-    return found is not None and found.crowded_by(thresholds) == "others"
-
-
-OUTLIERS: Final = Rule(
-    _OUTLIERS_ITEM, judge_outliers, (*OWNED_READS, processor_signals, rare_functions)
-)
+        return judged.with_verdict(severity="info", note=note)
+    if judged.verdict.severity == "info":
+        return judged
+    return judged.with_verdict(severity="warn")
 
 
 _RHYTHM_ITEM: Final = rule_item("step.periodic")
 
-_RHYTHM_OWNED: Final = Owned(parts={}, host=True, steps=True)
 
-
+@rule(_RHYTHM_ITEM, *OWNED_READS, rare_functions)
 def judge_rhythm(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_RHYTHM_ITEM, _RHYTHM_OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = _shares_of_enough_steps(_RHYTHM_ITEM, signals, thresholds)
     steps = len(shares.window_ps)
-    if steps < thresholds.outlier_steps.value:
-        return _RHYTHM_ITEM.cannot_tell(
-            "few", outlier_steps=thresholds.outlier_steps.value, steps=steps
-        )
     found = period(shares, slow_steps(shares, thresholds))
     slow = np.zeros(steps, np.bool_) if found is None else found.slow
     series = excess(shares, slow)
-    warn = thresholds.periodic_warn
-    verdict = judge(
-        series, warn=warn, critical=thresholds.periodic_critical, thresholds=thresholds
-    )
-    largest = verdict.causes[0].cause if verdict.causes else None
+    judged = judge_series(_RHYTHM_ITEM, signals, thresholds, series)
     rarely = signals.of(rare_functions).get(shares.host)
     longer = float(np.mean(np.array(series.effect_ps)[slow])) if slow.any() else None
-    return _RHYTHM_ITEM.judged(
-        verdict,
-        grade=signals.of(record_grade),
-        threshold=warn,
-        smallest=thresholds.smallest_effect,
-        note="rare" if verdict.status == "pass" and found is not None else None,
-        devices=present(signals.of(account_signals)).ranked(),
-        parts=named(shares, slow, largest, rare_function(slow, series, rarely)),
+    passes = judged.verdict.status == "pass"
+    return judged.finding(
+        note="rare" if passes and found is not None else None,
         facts=(
             *_RHYTHM_ITEM.facts(
                 every=found and found.every,
@@ -160,11 +144,7 @@ def judge_rhythm(signals: Signals, thresholds: Thresholds) -> Finding:
             ),
             held_time(shares, slow),
         ),
-        # The time is that of other findings too, which promise it.
-        saving_ms=None,
-        evidence=evidence(shares, slow),
-        inputs=("windows", "account"),
+        **_fields_of_slow_steps(
+            judged, shares, slow, rare_function(slow, series, rarely)
+        ),
     )
-
-
-RHYTHM: Final = Rule(_RHYTHM_ITEM, judge_rhythm, (*OWNED_READS, rare_functions))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.fitting_actions import traits_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.program_facts import program_facts
 from stepscope.derive.facts.evidence import CauseShare, Fact, Part
 from stepscope.derive.facts.judged_steps import unexplained_outside
 from stepscope.derive.facts.program_traits import program_traits
@@ -14,7 +14,6 @@ from stepscope.derive.facts.recording import capture_signals, record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from stepscope.derive.facts.recording import CaptureSignals
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.thresholds import Thresholds
+    from stepscope.unavailable import Unavailable
 
 _ITEM: Final = rule_item("capture.quality")
 
@@ -58,35 +58,42 @@ _OF_DEVICE: Final = ("queued", "launch", "profiler")
 _RANKS: Final[dict[Severity, int]] = {"critical": 0, "warn": 1, "info": 2}
 
 
+@rule(
+    _ITEM,
+    account_signals,
+    capture_signals,
+    device_signals,
+    program_traits,
+    record_grade,
+    unexplained_outside,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = signals.of(account_signals)
-    if isinstance(found, Unavailable):
-        return _ITEM.cannot_tell(found)
+    found = signals.needed(account_signals)
     capture = signals.of(capture_signals)
     flaws = [
-        *_owned(found, capture, thresholds),
-        *_counted(signals, capture, found, thresholds),
+        *_flaws_by_owner(found, capture, thresholds),
+        *_flaws_by_count(signals, capture, found, thresholds),
     ]
     if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
         # What seems queued by clocks that differ may be none of it.
         flaws = [one for one in flaws if one.owner != "queued"]
-    unseen = _unseen(found)
+    unseen = _reason_owner_unknown(found)
     if not flaws and unseen is not None:
         return _ITEM.cannot_tell(unseen)
     flaws.sort(
         key=lambda one: (_RANKS[one.severity], one.word not in _WHOLE, -one.percent)
     )
-    return _finding(signals, found, capture, flaws, thresholds)
+    return _finding_of_flaws(signals, found, capture, flaws, thresholds)
 
 
-def _unseen(found: AccountSignals) -> Unavailable | None:
+def _reason_owner_unknown(found: AccountSignals) -> Unavailable | None:
     """Return why the time that the record hides cannot be told; None where it can."""
     shares = found.judged()
     needed = _OF_HOST if shares.device is None else _OF_DEVICE
     return next((shares.missing[one] for one in needed if one in shares.missing), None)
 
 
-def _owned(
+def _flaws_by_owner(
     found: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
     """Return the time that nobody explains, by its owner in the account."""
@@ -99,14 +106,14 @@ def _owned(
     flaws = []
     for owner, limit in limits:
         percent = shares.percent(owner)
-        if percent >= limit and not (owner == "queued" and _pauses(shares)):
+        if percent >= limit and not (owner == "queued" and _are_short_pauses(shares)):
             severity: Severity = "critical" if percent >= grave else "warn"
-            word = _word(owner, capture, shares)
+            word = _flaw_word(owner, capture, shares)
             flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
 
 
-def _word(owner: str, capture: CaptureSignals, shares: StepShares) -> str:
+def _flaw_word(owner: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the stable word of time that nobody explains, by its owner."""
     if owner == "unexplained":
         return "damaged" if capture.damaged else owner
@@ -124,7 +131,7 @@ def _is_at_the_begin(shares: StepShares) -> bool:
     return longest[0].start_ps - begin < _BEGIN * (end - begin)
 
 
-def _pauses(shares: StepShares) -> bool:
+def _are_short_pauses(shares: StepShares) -> bool:
     """Return whether a device with queued work made only pauses between kernels.
 
     No work is missing in these: a graph that was not recorded leaves a longer hole.
@@ -133,7 +140,7 @@ def _pauses(shares: StepShares) -> bool:
     return bool(longest) and max(longest) < _PAUSE_PS
 
 
-def _counted(
+def _flaws_by_count(
     signals: Signals,
     capture: CaptureSignals,
     found: AccountSignals,
@@ -177,7 +184,7 @@ def _lost_percent(found: AccountSignals) -> float:
     return 100 * shares.lost_ps / shares.total_ps if shares.total_ps else 0.0
 
 
-def _finding(
+def _finding_of_flaws(
     signals: Signals,
     found: AccountSignals,
     capture: CaptureSignals,
@@ -189,10 +196,10 @@ def _finding(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    outside = _outside(signals, shares)
-    extra = {"outside"} if outside is not None else set()
-    if not traits_of(signals).graphed and not capture.functions:
-        extra.add("eager")
+    outside = _percent_outside_work(signals, shares)
+    unexplained = {"outside"} if outside is not None else set()
+    if "several_ops" in program_facts(signals) and not capture.functions:
+        unexplained.add("eager")
     effect = sum(shares.times(*owners)) / max(len(shares.window_ps), 1) / PS_PER_MS
     return _ITEM.finding(
         "fail" if first is not None else "pass",
@@ -215,30 +222,31 @@ def _finding(
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
         facts=(
-            *_facts(capture, found),
+            *_facts_of_record(capture, found),
             *_ITEM.facts(outside=outside),
         ),
-        parts=_mostly(shares, *owners),
+        parts=_parts_with_most(shares, *owners),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
             action
             for flaw in flaws
-            for action in _ITEM.actions
-            if action.cause == _remedy(flaw.word, capture, shares)
-            or (flaw.word == "unexplained" and action.cause in extra)
+            for action in _ITEM.actions_for(
+                _cause_to_remove(flaw.word, capture, shares),
+                *(unexplained if flaw.word == "unexplained" else ()),
+            )
         ),
     )
 
 
-def _mostly(shares: StepShares, *owners: str) -> tuple[Part, ...]:
+def _parts_with_most(shares: StepShares, *owners: str) -> tuple[Part, ...]:
     """Return where most of the time lies; nothing where it is scattered."""
     parts = shares.parts(*owners)
     least = _MOST * shares.percent(*owners)
     return parts if parts and parts[0].share_percent >= least else ()
 
 
-def _outside(signals: Signals, shares: StepShares) -> float | None:
+def _percent_outside_work(signals: Signals, shares: StepShares) -> float | None:
     """Return what has no cause before a device's first work and after its last.
 
     None where that is the smaller part of it.
@@ -248,7 +256,7 @@ def _outside(signals: Signals, shares: StepShares) -> float | None:
     return percent if whole and percent >= _MOST * whole else None
 
 
-def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
+def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the cause whose action removes a flaw, given what was in force."""
     if word == "queued" and _is_at_the_begin(shares):
         return "queued_before" if capture.replays else "launched_before"
@@ -262,7 +270,9 @@ def _remedy(word: str, capture: CaptureSignals, shares: StepShares) -> str:
     return same.get(word, word)
 
 
-def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
+def _facts_of_record(
+    capture: CaptureSignals, found: AccountSignals
+) -> tuple[Fact, ...]:
     counts = (
         ("computing", capture.computing),
         ("listed", capture.devices),
@@ -283,13 +293,3 @@ def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
         *(_ITEM.fact(name, value) for name, value in shares),
         *_ITEM.facts(clock_error=clock_error),
     )
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *(account_signals, capture_signals, device_signals),
-        *(program_traits, record_grade, unexplained_outside),
-    ),
-)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.frameworks import PLAIN, frameworks_used
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from stepscope.advice.finding import Action, Finding, Severity
+    from stepscope.advice.finding import Finding, Severity
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.judged_steps import HostSteps
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("capture.steps")
 
 
+@rule(_ITEM, step_signals, frameworks_used)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    hosts = signals.of(step_signals)
-    if isinstance(hosts, Unavailable):
-        return _ITEM.cannot_tell(hosts)
+    hosts = signals.needed(step_signals)
     without = [one for one in hosts.values() if one.source is None]
     if without and all(one.requests for one in without):
         return _ITEM.not_applicable("requests")
-    label, steps = min(hosts.items(), key=lambda item: _rank(item[1], thresholds))
-    note, severity = _flaw(steps, thresholds)
+    label, steps = min(
+        hosts.items(), key=lambda item: _rank_of_host(item[1], thresholds)
+    )
+    note, severity = _flaw_of_steps(steps, thresholds)
     words = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
         # Nothing says that the program has steps at all.
@@ -39,32 +39,27 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         severity=severity,
         note=words,
         confidence=1.0,
-        value=_best(steps, thresholds),
+        value=_shown_confidence(steps, thresholds),
         unit="ratio",
         threshold=thresholds.high_confidence
         if note == "inferred"
         else thresholds.medium_confidence,
         devices=(label,),
-        facts=_facts(steps, thresholds),
+        facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
-        actions=_actions(note),
+        # A program without steps yet need not mark them first.
+        actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
 
 
-def _actions(note: str | None) -> tuple[Action, ...]:
-    """Return what to do; a program without steps yet need not mark them first."""
-    if note is None:
-        return ()
-    causes = {note} if note == "ended" else {"any", note}
-    return _ITEM.actions_for(*causes)
-
-
-def _rank(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
-    note, severity = _flaw(steps, thresholds)
+def _rank_of_host(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
+    note, severity = _flaw_of_steps(steps, thresholds)
     return (-_GRAVITY[severity] if note is not None else 1, steps.confidence)
 
 
-def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:
+def _flaw_of_steps(
+    steps: HostSteps, thresholds: Thresholds
+) -> tuple[str | None, Severity]:
     """Return what is the matter with the steps of a host; None for nothing."""
     if steps.early_end is not None:
         return "ended", "critical"
@@ -78,7 +73,7 @@ def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severit
     return None, "info"
 
 
-def _best(steps: HostSteps, thresholds: Thresholds) -> float | None:
+def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
     """Return the confidence as it is shown, on its own side of what is needed."""
     if steps.source is not None:
         return round(steps.confidence, 2)
@@ -89,7 +84,7 @@ def _best(steps: HostSteps, thresholds: Thresholds) -> float | None:
     return shown if (shown >= needed) == (best >= needed) else round(shown - 0.01, 2)
 
 
-def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
+def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
     best = max(steps.tried, key=lambda one: one.confidence, default=None)
     early_end = steps.early_end
     # As sure as steps must be, and yet none: something else speaks against it.
@@ -104,7 +99,7 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
         _ITEM.fact("steps", steps.count, note=steps.source),
         _ITEM.fact(
             "confidence",
-            _best(steps, thresholds),
+            _shown_confidence(steps, thresholds),
             note=None
             if best is None
             else _ITEM.note("best_candidate", count=best.count, what=best.what),
@@ -132,6 +127,3 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
 
 
 _GRAVITY: Final[dict[Severity, int]] = {"critical": 2, "warn": 1, "info": 0}
-
-
-RULE: Final = Rule(_ITEM, evaluate, (step_signals, frameworks_used))

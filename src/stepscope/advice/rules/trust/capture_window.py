@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.derive.facts.hosts.compilations import FIRST_STEPS
 from stepscope.derive.facts.judged_steps import step_signals
 from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -47,19 +46,16 @@ class _Seen(Frozen, frozen=True, eq=True):
     apart_ps: int | None
 
 
+@rule(_ITEM, account_signals, record_grade, step_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    account = signals.of(account_signals)
-    if isinstance(account, Unavailable):
-        return _ITEM.cannot_tell(account)
-    hosts = signals.of(step_signals)
-    if isinstance(hosts, Unavailable):
-        return _ITEM.cannot_tell(hosts)
+    account = signals.needed(account_signals)
+    hosts = signals.needed(step_signals)
     shares = account.judged("compile")
     if shares.step_source is None:
         return _ITEM.cannot_tell("no_steps")
-    seen = _seen(shares, hosts, thresholds)
+    seen = _windows_seen(shares, hosts, thresholds)
     unseen = "compile" in shares.missing
-    note, severity = _flaw(seen, shares, thresholds, unseen=unseen)
+    note, severity = _flaw_of_window(seen, shares, thresholds, unseen=unseen)
     warm = note == "warm_up"
     effect = sum(shares.times("compile")) / max(seen.judged, 1)
     percent = shares.percent("compile")
@@ -79,13 +75,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=account.ranked("compile"),
         parts=shares.parts("compile") if warm else (),
         evidence=shares.evidence("compile"),
-        facts=_facts(seen, hosts.get(shares.host)),
+        facts=_facts_of_window(seen, hosts.get(shares.host)),
         inputs=("windows", "steps", "account"),
-        actions=_ITEM.actions_for("any", note) if note is not None else (),
+        actions=_ITEM.actions_for(note),
     )
 
 
-def _seen(
+def _windows_seen(
     shares: StepShares, hosts: dict[str, HostSteps], thresholds: Thresholds
 ) -> _Seen:
     compiling, lengths = shares.times("compile"), shares.window_ps
@@ -109,7 +105,7 @@ def _seen(
     )
 
 
-def _flaw(
+def _flaw_of_window(
     seen: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
 ) -> tuple[str | None, Severity]:
     """Return what is the matter, the gravest first, and how much it matters."""
@@ -127,7 +123,7 @@ def _flaw(
     return ("long_first" if unseen and long else None), "info"
 
 
-def _facts(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
+def _facts_of_window(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
     left_out = {} if steps is None else steps.left_out
     told = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
     period = None if steps is None else steps.period_ps
@@ -145,6 +141,3 @@ def _facts(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
 
 #: Steps in which a program may still warm up.
 _FIRST: Final = 3
-
-
-RULE: Final = Rule(_ITEM, evaluate, (account_signals, record_grade, step_signals))

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
-)
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned
 from stepscope.derive.facts.recording import recorder_signals
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
-    from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
 
 _ITEM: Final = rule_item("recording.cost")
@@ -35,31 +26,21 @@ _OWNED: Final = Owned(
 )
 
 
+@rule(_ITEM, *OWNED_READS, recorder_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    warn = thresholds.profiler_warn
-    # However much it is, the program is none the slower without a recording.
-    verdict = judge_shares(_OWNED, shares, thresholds, warn=warn, critical=warn)
-    if verdict.severity == "critical":
-        verdict = msgspec.structs.replace(verdict, severity="warn")
-    return owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
-        facts=_facts(signals, shares),
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    if judged.verdict.severity == "critical":
+        # However much it is, the program is as fast without a recording.
+        judged = judged.with_verdict(severity="warn")
+    return judged.finding(
+        facts=_recorder_facts(signals, judged.shares.host),
         inputs=("account", "event_kinds"),
         saving_ms=None,
     )
 
 
-def _facts(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
-    own = signals.of(recorder_signals).get(shares.host)
+def _recorder_facts(signals: Signals, host: str) -> tuple[Fact, ...]:
+    own = signals.of(recorder_signals).get(host)
     if own is None:
         return ()
     return (
@@ -75,6 +56,3 @@ def _facts(signals: Signals, shares: StepShares) -> tuple[Fact, ...]:
         ),
         *_ITEM.facts(in_judged_steps=own.judged_ps / PS_PER_US),
     )
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, recorder_signals))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
-from stepscope.advice.judging.owned import OWNED_READS, Owned, shares_of
+from stepscope.advice.item import rule
+from stepscope.advice.judging.owned import OWNED_READS, Owned, owned_shares
 from stepscope.derive.facts.devices.kernel_precision import precision_signals
 from stepscope.derive.facts.devices.op_sides import ops_on_sides
 from stepscope.derive.facts.recording import record_grade
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.evidence import Fact
     from stepscope.derive.facts.step_shares import StepShares
@@ -26,43 +26,46 @@ _ITEM: Final = rule_item("score.card")
 _OWNED: Final = Owned(parts={"compute": ("compute_16",)}, device=True, unknown=False)
 
 
+@rule(_ITEM, *OWNED_READS, ops_on_sides, precision_signals)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
+    shares = owned_shares(_OWNED, signals, thresholds)
     return _ITEM.finding(
         "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         devices=(shares.label,),
-        facts=(*_of_time(shares), *_of_precision(signals), *_of_ops(signals)),
+        facts=(
+            *_facts_of_time(shares),
+            *_facts_of_precision(signals),
+            *_facts_of_ops(signals),
+        ),
         inputs=("account", "precision", "op_placement"),
     )
 
 
-def _of_time(shares: StepShares) -> tuple[Fact, ...]:
+def _facts_of_time(shares: StepShares) -> tuple[Fact, ...]:
     computing = shares.percent(*_COMPUTE)
     copies = shares.percent(*_COPIES)
     between = sum(shares.percent(one, place="between") for one in shares.between_ps)
     return _ITEM.facts(computing=computing, copies=copies, between=between)
 
 
-def _of_precision(signals: Signals) -> tuple[Fact, ...]:
+def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
     found = signals.of(precision_signals)
     if isinstance(found, Unavailable):
         unknown = _ITEM.facts(narrow=None, narrow_eligible=None, narrow_kernels=None)
         return tuple(msgspec.structs.replace(one, note=found.reason) for one in unknown)
     return _ITEM.facts(
-        narrow=_share(found.narrow_ps, found.compute_ps),
-        narrow_eligible=_share(found.eligible_narrow_ps, found.eligible_ps),
-        narrow_kernels=_share(found.narrow_kernels, found.kernels),
+        narrow=_known_percent(found.narrow_ps, found.compute_ps),
+        narrow_eligible=_known_percent(found.eligible_narrow_ps, found.eligible_ps),
+        narrow_kernels=_known_percent(found.narrow_kernels, found.kernels),
     )
 
 
-def _share(part: float, whole: float) -> float | None:
+def _known_percent(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def _of_ops(signals: Signals) -> tuple[Fact, ...]:
+def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
     found = signals.of(ops_on_sides)
     if isinstance(found, Unavailable):
         count, time = _ITEM.facts(ops=None, ops_time=None)
@@ -75,6 +78,3 @@ def _of_ops(signals: Signals) -> tuple[Fact, ...]:
 
 _COMPUTE: Final = ("compute_16", "compute_tf32", "compute_32", "compute_64")
 _COPIES: Final = ("copy_in", "copy_out", "copy_within", "transfer_wait")
-
-
-RULE: Final = Rule(_ITEM, evaluate, (*OWNED_READS, ops_on_sides, precision_signals))

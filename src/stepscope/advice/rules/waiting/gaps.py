@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Action, Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    OwnedTime,
+    judge_owned,
+    owned_shares,
 )
-from stepscope.advice.verdict import judge
+from stepscope.advice.signals import CannotTell
 from stepscope.derive.facts.evidence import Saving
 from stepscope.derive.facts.hosts.function_runs import function_runs
 from stepscope.derive.facts.program_traits import collected_by_hand
@@ -27,13 +26,12 @@ from stepscope.derive.step_time.owners import IDLE_OWNERS
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
-    from stepscope.advice.verdict import Verdict
-    from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.replaying.edits import Change
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
-    from stepscope.unavailable import Unavailable
 
 _BETWEEN_ITEM: Final = rule_item("gaps.between")
 
@@ -51,30 +49,15 @@ _BETWEEN_OWNED: Final = Owned(
 )
 
 
+@rule(_BETWEEN_ITEM, *OWNED_READS)
 def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_BETWEEN_ITEM, _BETWEEN_OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    warn = thresholds.between_warn
-    verdict = judge_shares(
-        _BETWEEN_OWNED,
-        shares,
-        thresholds,
-        warn=warn,
-        critical=thresholds.between_critical,
-    )
+    judged = judge_owned(_BETWEEN_ITEM, _BETWEEN_OWNED, signals, thresholds)
+    shares = judged.shares
     at_end = len(shares.window_ps) == 1 and not shares.closed
-    ms_at_end = verdict.effect_ms if at_end else None
-    finding = owned_finding(
-        _BETWEEN_ITEM,
-        _BETWEEN_OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    ms_at_end = judged.verdict.effect_ms if at_end else None
+    finding = judged.finding(
         facts=_BETWEEN_ITEM.facts(ms_at_end=ms_at_end),
-        actions=_BETWEEN_ITEM.actions if at_end else _BETWEEN_ITEM.actions_for("any"),
+        actions=_BETWEEN_ITEM.actions_for("at_end" if at_end else None),
     )
     if finding.status != "fail" or ms_at_end is None:
         return finding
@@ -82,9 +65,6 @@ def judge_between(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(
         finding, note="at_end", saving_ms=Saving(low=0.0, high=ms_at_end)
     )
-
-
-BETWEEN: Final = Rule(_BETWEEN_ITEM, judge_between, OWNED_READS)
 
 
 _CALLBACKS_ITEM: Final = rule_item("gap.callbacks")
@@ -99,56 +79,57 @@ _CALLBACKS_OWNED: Final = Owned(
 )
 
 
+@rule(_CALLBACKS_ITEM, *OWNED_READS, function_runs)
 def judge_callbacks(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_CALLBACKS_ITEM, _CALLBACKS_OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    series = _CALLBACKS_OWNED.series(shares, thresholds)
-    # What nothing names may be callbacks too.
-    unnamed = sum(shares.times("unnamed", "unexplained", place="between"))
-    series = msgspec.structs.replace(series, unknown_ps=unnamed)
-    warn = thresholds.callbacks_warn
-    verdict = judge(
-        series, warn=warn, critical=thresholds.callbacks_critical, thresholds=thresholds
+    shares = owned_shares(_CALLBACKS_OWNED, signals, thresholds)
+    judged = _judge_where_time_is_named(
+        _CALLBACKS_ITEM, _CALLBACKS_OWNED, signals, thresholds, shares
     )
-    if verdict.status == "cannot_tell" and verdict.share_percent < warn.value:
-        why = _CALLBACKS_ITEM.reason(
+    if judged.failed:
+        _require_sharp_samples(signals, shares)
+    return judged.finding()
+
+
+def _judge_where_time_is_named(
+    item: Item,
+    owned: Owned,
+    signals: Signals,
+    thresholds: Thresholds,
+    shares: StepShares,
+) -> OwnedTime:
+    """Judge time between steps, to which time that nothing names may belong."""
+    unnamed_ps = sum(shares.times("unnamed", "unexplained", place="between"))
+    series = msgspec.structs.replace(
+        owned.series(shares, thresholds), unknown_ps=unnamed_ps
+    )
+    judged = judge_owned(item, owned, signals, thresholds, shares=shares, series=series)
+    verdict, (warn, _) = judged.verdict, item.levels(thresholds)
+    if verdict.status != "cannot_tell" or verdict.share_percent >= warn.value:
+        return judged
+    return judged.with_verdict(
+        unavailable=item.reason(
             "unnamed", resolution_percent=verdict.resolution_percent
         )
-        verdict = msgspec.structs.replace(verdict, unavailable=why)
-    blurred = _blurred(signals, shares) if verdict.status == "fail" else None
-    if blurred is not None:
-        return _CALLBACKS_ITEM.cannot_tell(blurred)
-    return owned_finding(
-        _CALLBACKS_ITEM,
-        _CALLBACKS_OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
     )
 
 
-def _blurred(signals: Signals, shares: StepShares) -> Unavailable | None:
-    """Return why samples do not say what ran between steps; None where they do."""
+def _require_sharp_samples(signals: Signals, shares: StepShares) -> None:
+    """Check that samples say what ran between steps; ranges are exact.
+
+    Raises:
+        CannotTell: They are too few.
+    """
     runs = signals.of(function_runs).get(shares.host)
     named = shares.named("callback", place="between")
     if runs is None or runs.frames.hz is None:
-        return None
+        return
     if any(part.function is None for part in named):
-        # Ranges are exact.
-        return None
+        return
     time_ps = sum(shares.times("callback", place="between"))
-    # A function of the step seems to last until halfway to the next look.
-    if time_ps >= FEW_LOOKS * PS_PER_S / runs.frames.hz:
-        return None
-    return _CALLBACKS_ITEM.reason(
-        "blurred", ms=time_ps / PS_PER_MS, every_ms=1000 / runs.frames.hz
-    )
-
-
-CALLBACKS: Final = Rule(_CALLBACKS_ITEM, judge_callbacks, (*OWNED_READS, function_runs))
+    # A function of the step seems to last until halfway to the next sample.
+    if time_ps < FEW_LOOKS * PS_PER_S / runs.frames.hz:
+        ms, every_ms = time_ps / PS_PER_MS, 1000 / runs.frames.hz
+        raise CannotTell(_CALLBACKS_ITEM.reason("blurred", ms=ms, every_ms=every_ms))
 
 
 _READBACK_ITEM: Final = rule_item("gap.readback")
@@ -164,31 +145,6 @@ _READBACK_ON_DEVICE: Final = msgspec.structs.replace(
 )
 
 
-def judge_readback(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_READBACK_ITEM, _READBACK_ON_HOST, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    owned = _READBACK_ON_HOST
-    if shares.device is not None:
-        owned = _READBACK_ON_DEVICE
-        checked = shares_of(_READBACK_ITEM, owned, signals, thresholds)
-        if isinstance(checked, Finding):
-            return checked
-    warn = thresholds.readback_warn
-    verdict = judge_shares(
-        owned, shares, thresholds, warn=warn, critical=thresholds.readback_critical
-    )
-    return owned_finding(
-        _READBACK_ITEM,
-        owned,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
-    )
-
-
 def readback_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     """Let calls no longer wait for a result: it is read a step late, or not at all."""
     if signals.of(device_signals).recorded == "host_only":
@@ -196,7 +152,11 @@ def readback_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     return (NotAwaited("read_back"),)
 
 
-READBACK: Final = Rule(_READBACK_ITEM, judge_readback, OWNED_READS, readback_changes)
+@rule(_READBACK_ITEM, *OWNED_READS, change=readback_changes)
+def judge_readback(signals: Signals, thresholds: Thresholds) -> Finding:
+    shares = owned_shares(_READBACK_ON_HOST, signals, thresholds)
+    owned = _READBACK_ON_HOST if shares.device is None else _READBACK_ON_DEVICE
+    return judge_owned(_READBACK_ITEM, owned, signals, thresholds).finding()
 
 
 _OUTPUT_ITEM: Final = rule_item("gap.output")
@@ -208,63 +168,30 @@ _OUTPUT_ON_DEVICE: Final = msgspec.structs.replace(
     _OUTPUT_ON_HOST, parts={**_OUTPUT_ON_HOST.parts, "copies": ("copy_out",)}, lost=True
 )
 #: Written on another thread, what is written must still be copied.
-_LEAST: Final = 0.7
+_LEAST_GAIN: Final = 0.7
 
 
+@rule(_OUTPUT_ITEM, *OWNED_READS)
 def judge_output(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_OUTPUT_ITEM, _OUTPUT_ON_HOST, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    owned = _OUTPUT_ON_HOST
-    if shares.device is not None:
-        owned = _OUTPUT_ON_DEVICE
-        if "copy_out" in shares.missing:
-            return _OUTPUT_ITEM.cannot_tell(shares.missing["copy_out"])
-    series = owned.series(shares, thresholds)
-    # What nothing names may be the writing of a file.
-    unnamed = sum(shares.times("unnamed", "unexplained", place="between"))
-    series = msgspec.structs.replace(series, unknown_ps=unnamed)
-    warn = thresholds.output_warn
-    verdict = judge(
-        series, warn=warn, critical=thresholds.output_critical, thresholds=thresholds
+    shares = owned_shares(_OUTPUT_ON_HOST, signals, thresholds)
+    owned = _OUTPUT_ON_HOST if shares.device is None else _OUTPUT_ON_DEVICE
+    if shares.device is not None and "copy_out" in shares.missing:
+        raise CannotTell(shares.missing["copy_out"])
+    judged = _judge_where_time_is_named(
+        _OUTPUT_ITEM, owned, signals, thresholds, shares
     )
-    if verdict.status == "cannot_tell" and verdict.share_percent < warn.value:
-        verdict = msgspec.structs.replace(
-            verdict,
-            unavailable=_OUTPUT_ITEM.reason(
-                "unnamed", resolution_percent=verdict.resolution_percent
-            ),
-        )
-    nothing = verdict.status == "pass" and not sum(series.effect_ps)
-    found = owned_finding(
-        _OUTPUT_ITEM,
-        owned,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
-        note="none" if nothing else None,
-        actions=_output_actions(verdict),
+    nothing = judged.verdict.status == "pass" and not sum(shares.times(*owned.owners))
+    largest = judged.verdict.causes[0].cause if judged.failed else None
+    finding = judged.finding(
+        note="none" if nothing else None, actions=_OUTPUT_ITEM.actions_for(largest)
     )
-    if found.saving_ms is None or found.ms_per_step is None:
-        return found
-    saving = found.saving_ms
-    low = max(saving.low, _LEAST * found.ms_per_step)
+    saving, effect_ms = finding.saving_ms, finding.ms_per_step
+    if saving is None or effect_ms is None:
+        return finding
+    low = max(saving.low, _LEAST_GAIN * effect_ms)
     return msgspec.structs.replace(
-        found, saving_ms=msgspec.structs.replace(saving, low=low)
+        finding, saving_ms=msgspec.structs.replace(saving, low=low)
     )
-
-
-def _output_actions(verdict: Verdict) -> tuple[Action, ...]:
-    """Return what removes the larger cause."""
-    if verdict.status != "fail":
-        return ()
-    largest = verdict.causes[0].cause
-    return _OUTPUT_ITEM.actions_for(largest)
-
-
-OUTPUT: Final = Rule(_OUTPUT_ITEM, judge_output, OWNED_READS)
 
 
 _GARBAGE_ITEM: Final = rule_item("gap.gc")
@@ -278,50 +205,18 @@ _GARBAGE_OWNED: Final = Owned(
 )
 
 
+@rule(_GARBAGE_ITEM, *OWNED_READS, collected_by_hand, function_runs)
 def judge_garbage(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_GARBAGE_ITEM, _GARBAGE_OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    warn = thresholds.collections_warn
-    verdict = judge_shares(
-        _GARBAGE_OWNED,
-        shares,
-        thresholds,
-        warn=warn,
-        critical=thresholds.collections_critical,
-    )
-    return owned_finding(
-        _GARBAGE_ITEM,
-        _GARBAGE_OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
-        parts=_parts(signals, shares, verdict),
-        actions=_garbage_actions(signals, shares) if verdict.status == "fail" else (),
-    )
-
-
-def _garbage_actions(signals: Signals, shares: StepShares) -> tuple[Action, ...]:
-    by_hand = signals.of(collected_by_hand).get(shares.host)
-    return (
-        (_GARBAGE_ITEM.action("do_not_collect_by_hand"), *_GARBAGE_ITEM.actions)
-        if by_hand
-        else _GARBAGE_ITEM.actions
-    )
-
-
-def _parts(signals: Signals, shares: StepShares, verdict: Verdict) -> tuple[Part, ...]:
-    """Return the time by name, after the function in which most of it passes."""
+    judged = judge_owned(_GARBAGE_ITEM, _GARBAGE_OWNED, signals, thresholds)
+    shares = judged.shares
+    if not judged.failed:
+        return judged.finding()
     parts = shares.parts(*_GARBAGE_OWNED.owners)
-    if verdict.status != "fail" or shares.device is not None:
-        return parts
     runs = signals.of(function_runs).get(shares.host)
-    function = None if runs is None else runs.collector
-    return parts if function is None else (function, *parts)
-
-
-GARBAGE: Final = Rule(
-    _GARBAGE_ITEM, judge_garbage, (*OWNED_READS, collected_by_hand, function_runs)
-)
+    if runs is not None and shares.device is None and runs.collector is not None:
+        # The function in which most of it passes comes first.
+        parts = (runs.collector, *parts)
+    by_hand = signals.of(collected_by_hand).get(shares.host)
+    return judged.finding(
+        parts=parts, actions=_GARBAGE_ITEM.actions_for("by_hand" if by_hand else None)
+    )

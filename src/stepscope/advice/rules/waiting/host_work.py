@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepscope.advice.catalogue import rule_item
-from stepscope.advice.finding import Finding
-from stepscope.advice.item import Rule
+from stepscope.advice.item import rule
 from stepscope.advice.judging.host_functions import (
     FUNCTION_READS,
     OWNER,
@@ -19,9 +18,8 @@ from stepscope.advice.judging.host_functions import (
 from stepscope.advice.judging.owned import (
     OWNED_READS,
     Owned,
-    judge_shares,
-    owned_finding,
-    shares_of,
+    judge_owned,
+    owned_shares,
 )
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
@@ -39,6 +37,7 @@ from stepscope.derive.facts.processors import asleep
 from stepscope.derive.facts.program_traits import collected_by_hand
 
 if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
     from stepscope.advice.judging.host_functions import HostFunction, HostFunctions
     from stepscope.advice.signals import Signals
     from stepscope.derive.facts.hosts.function_ways import Way
@@ -68,38 +67,42 @@ _OWNED: Final = Owned(
 )
 
 
+def change_without_function(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
+    """Let the named function go with all that it calls, on a host without devices."""
+    shares = owned_shares(_OWNED, signals, thresholds)
+    blocking = host_functions(signals, shares, thresholds).blocking
+    if blocking is None or blocking.time is None:
+        return ()
+    whole = mean_step_ms(shares) * blocking.part.share_percent / 100
+    return (blocking.time.change_without_it(effect_ms=whole, only=blocking.alone),)
+
+
+@rule(
+    _ITEM,
+    *(*OWNED_READS, *FUNCTION_READS, *WORKER_READS),
+    *(enclosing_functions, collected_by_hand, function_ways),
+    change=change_without_function,
+)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return shares
-    on_device, warn = shares.device is not None, thresholds.host_work_warn
-    verdict = judge_shares(
-        _OWNED, shares, thresholds, warn=warn, critical=thresholds.host_work_critical
-    )
+    judged = judge_owned(_ITEM, _OWNED, signals, thresholds)
+    shares, whole = judged.shares, judged.verdict.share_percent
+    on_device = shares.device is not None
     functions = host_functions(signals, shares, thresholds)
     blocking = functions.blocking
     waits = _outweighing_waits(signals, shares, blocking, thresholds)
     is_fault = blocking is not None or waits is not None
-    if verdict.status == "fail" and not (
-        not shares.host_ops_lead() if on_device else is_fault
-    ):
+    if judged.failed and not (not shares.host_ops_lead() if on_device else is_fault):
         note = "ops" if on_device or functions.has_model else "functions"
-        verdict = msgspec.structs.replace(
-            verdict, status="pass", severity="info", note=note
-        )
+        judged = judged.with_verdict(status="pass", severity="info", note=note)
     named = _named_parts(signals, shares, functions)
-    share, whole = named[0].share_percent if named else None, verdict.share_percent
-    # Without a device the finding is about that function.
+    share = named[0].share_percent if named else None
+    # Without a device the finding is about that function; a loop holds its steps.
     leads = not on_device or (share or 0.0) >= _LEADS * (whole or 0.0)
+    leads &= not (on_device and named and named[0].loop)
     is_alone = blocking is not None and blocking.alone is not None
-    finding = owned_finding(
-        _ITEM,
-        _OWNED,
-        signals,
-        shares=shares,
-        verdict=verdict,
-        thresholds=thresholds,
-        warn=warn,
+    finding = judged.finding(
         parts=named,
         facts=_ITEM.facts(
             named_share=share,
@@ -154,8 +157,8 @@ def _finding_of_waits(
             else (*actions, _ITEM.action("make_workers_cheaper"))
         )
     other = None if for_processes else waits.other
-    told = (waits.function, *((other,) if other else ()))
-    told_keys = {part.key for part in told}
+    waiting = (waits.function, *((other,) if other else ()))
+    waiting_keys = {part.key for part in waiting}
     work = max((finding.share_percent or 0.0) - waits.share_percent, 0.0)
     causes = (
         CauseShare(cause="waits", share_percent=waits.share_percent),
@@ -173,7 +176,7 @@ def _finding_of_waits(
     return msgspec.structs.replace(
         finding,
         causes=tuple(sorted(causes, key=lambda cause: -cause.share_percent)),
-        parts=(*told, *(it for it in finding.parts if it.key not in told_keys)),
+        parts=(*waiting, *(it for it in finding.parts if it.key not in waiting_keys)),
         workers=processes.functions if for_processes else (),
         facts=(
             *finding.facts,
@@ -211,18 +214,18 @@ def _named_parts(
         # What it does itself is a part of what it holds.
         return (around, *(it for it in parts if it.key != around.key))
     first = () if blocking is None else (blocking.part,)
-    # Of a function around the lines that hold most, these are told.
+    # Of a function around the lines that hold most, these have parts.
     lines_of = {part.key for part in first if part.lines is not None}
     called = tuple(
         one.part
         for one in functions.every
         if one is not blocking and one.part.key not in lines_of
     )
-    told = {part.key for part in (*first, *called)}
-    rest = (
-        it for it in parts if it.function is None or (it.loop and it.key not in told)
+    named = {part.key for part in (*first, *called)}
+    remaining = (
+        it for it in parts if it.function is None or (it.loop and it.key not in named)
     )
-    return (*first, *called, *rest)
+    return (*first, *called, *remaining)
 
 
 def _advise_by_way(
@@ -236,7 +239,7 @@ def _advise_by_way(
     if ways is None or not finding.parts:
         return finding
     alone = None if blocking is None else blocking.alone
-    way = ways.of(finding.parts[0], shares.device, only=alone)
+    way = ways.way_of_function(finding.parts[0], shares.device, only=alone)
     if way is None:
         return finding
     vectorise = _ITEM.action("vectorise_loops")
@@ -278,7 +281,7 @@ def _finding_of_function(
 ) -> Finding:
     """Promise no more than the named function, where the work is the step itself.
 
-    All that it calls goes with it. Half of that goes at least, for a function is seldom
+    All that it calls goes with it. Half of that goes at least, for a function is rarely
     removed as a whole.
     """
     others, rare = sized(finding.actions, signals), False
@@ -314,7 +317,7 @@ def _fitting_groups(
     """Return the actions against what half of a function's time goes to.
 
     The order is that of certainty: a validation also runs ops. What a function does
-    beside the model is no question to the model.
+    next to the model is no question to the model.
     """
     time = blocking.time
     if time is None:
@@ -337,26 +340,3 @@ def _fitting_groups(
     if time.ops_percent < MOSTLY_PERCENT:
         return ()
     return ("do_it_rarely", "runs_ops") if rare else runs_ops
-
-
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
-    """Let the named function go with all that it calls, on a host without devices."""
-    shares = shares_of(_ITEM, _OWNED, signals, thresholds)
-    if isinstance(shares, Finding):
-        return ()
-    blocking = host_functions(signals, shares, thresholds).blocking
-    if blocking is None or blocking.time is None:
-        return ()
-    whole = mean_step_ms(shares) * blocking.part.share_percent / 100
-    return (blocking.time.without_it(effect_ms=whole, only=blocking.alone),)
-
-
-RULE: Final = Rule(
-    _ITEM,
-    evaluate,
-    (
-        *(*OWNED_READS, *FUNCTION_READS, *WORKER_READS),
-        *(enclosing_functions, collected_by_hand, function_ways),
-    ),
-    changes,
-)

@@ -23,12 +23,12 @@ from stepscope.capture.collectors.memory.held import (
     PAIRS,
     Added,
     Graphs,
-    arrays_in,
     has_graph,
-    memory_of,
-    module_of,
-    size_of,
-    tensors_in,
+    list_arrays,
+    measure_array,
+    memory_address,
+    module_name,
+    tensors_with_graph,
 )
 from stepscope.capture.ground.functions import FunctionNames
 
@@ -109,12 +109,12 @@ def reachable_containers() -> dict[int, Container]:
         if is_container(value) and not is_bounded:
             reached[id(value)] = Container(one.path, one.function, len(value), value)
         elif has_graph(value):
-            held = Graphs().add([value])
+            held = Graphs().add_tensors([value])
             reached[id(value)] = Container(
                 *(one.path, one.function, held.items, value, held.graph_bytes)
             )
         if one.depth < _DEEPEST:
-            waiting.extend(_members_of(one))
+            waiting.extend(_reachable_members(one))
     return reached
 
 
@@ -123,7 +123,7 @@ def is_container(value: object) -> bool:
     return type(value) in CONTAINERS
 
 
-def added_to(container: Container, length: int) -> Added:
+def growth_since(container: Container, length: int) -> Added:
     """Return what was added to a container since it had a length.
 
     Members are added at the end; of very many the last ones say what all take. An array
@@ -140,26 +140,29 @@ def added_to(container: Container, length: int) -> Added:
     before: list[Any] = []
     if 0 < items <= _MOST_PASSED:
         before = list(islice(reversed(members), items, items + _MOST_ADDED))
-    there = {memory_of(it) for one in before for it in arrays_in(one)}
-    arrays = {id(it): it for one in some for it in arrays_in(one)}
-    sizes = sum(size_of(it) for it in arrays.values() if memory_of(it) not in there)
+    there = {memory_address(it) for one in before for it in list_arrays(one)}
+    arrays = {id(it): it for one in some for it in list_arrays(one)}
+    sizes = sum(
+        measure_array(it) for it in arrays.values() if memory_address(it) not in there
+    )
     graphs = Graphs()
     for one in last[1:2]:
-        graphs.add(tensors_in(one))
-    held = graphs.add([it for one in some[:1] for it in tensors_in(one)])
+        graphs.add_tensors(tensors_with_graph(one))
+    held = graphs.add_tensors(
+        [it for one in some[:1] for it in tensors_with_graph(one)]
+    )
     scale = items / max(len(some), 1)
     return Added(items, int(sizes * scale), held.graph_bytes * items)
 
 
 def _program_variables() -> Iterator[_Object]:
-    """Yield the variables of the program's functions that run now."""
     names = FunctionNames()
     frames: list[FrameType | None] = [*sys._current_frames().values()]  # noqa: SLF001 - the way to them
     while frames:
         frame = frames.pop()
         while frame is not None:
             code = frame.f_code
-            function = names.of(code)
+            function = names.function_name(code)
             if function and not _is_library(code.co_filename):
                 # A frame that somebody else has is in a trace function or a debugger.
                 alone = sys.getrefcount(frame) <= _NOBODYS
@@ -178,7 +181,6 @@ def _frame_variables(frame: FrameType, *, alone: bool) -> list[tuple[str, Any]]:
     it. A trace function's thread would empty the variables themselves with it.
 
     Args:
-        frame: Of a function that runs, or of a module.
         alone: Whether nobody else has the frame.
     """
     code = frame.f_code
@@ -206,7 +208,7 @@ def _asks_for_variables(code: CodeType) -> bool:
     )
 
 
-def _members_of(one: _Object) -> Iterator[_Object]:
+def _reachable_members(one: _Object) -> Iterator[_Object]:
     value: Any = one.value
     pairs: Iterable[tuple[str, Any]] = ()
     if type(value) in PAIRS:
@@ -220,7 +222,7 @@ def _members_of(one: _Object) -> Iterator[_Object]:
         some = list(islice(value, _MOST_MEMBERS))
         pairs = ((f"[{at}]", it) for at, it in enumerate(some))
     else:
-        file = getattr(sys.modules.get(module_of(type(value))), "__file__", None)
+        file = getattr(sys.modules.get(module_name(type(value))), "__file__", None)
         if isinstance(file, str) and not _is_library(file):
             # Nothing is asked of the program's own class.
             with suppress(AttributeError):

@@ -57,7 +57,7 @@ class Graphs:
         #: Under which names nodes of a kind have saved tensors.
         self._names: dict[type, list[str]] = {}
 
-    def add(self, tensors: Iterable[Any]) -> Added:
+    def add_tensors(self, tensors: Iterable[Any]) -> Added:
         """Return the nodes of some tensors that are new here, and what these hold."""
         before, held = len(self._nodes), sum(self._sizes.values())
         waiting = [tensor.grad_fn for tensor in tensors]
@@ -99,10 +99,10 @@ def _saved_sizes(node: Any, name: str) -> dict[int, int]:
 
 
 def _is_array(value: object) -> bool:
-    return module_of(type(value)).partition(".")[0] in _ARRAYS
+    return module_name(type(value)).partition(".")[0] in _ARRAYS
 
 
-def arrays_in(value: Any, depth: int = _NESTED) -> list[Any]:
+def list_arrays(value: Any, depth: int = _NESTED) -> list[Any]:
     """Return the arrays of a member, so deep."""
     if _is_array(value):
         return [value]
@@ -111,10 +111,10 @@ def arrays_in(value: Any, depth: int = _NESTED) -> list[Any]:
     elif type(value) not in (list, tuple):
         return []
     parts = list(islice(value, _MOST_PARTS)) if depth > 0 else []
-    return [array for part in parts for array in arrays_in(part, depth - 1)]
+    return [array for part in parts for array in list_arrays(part, depth - 1)]
 
 
-def size_of(array: Any) -> int:
+def measure_array(array: Any) -> int:
     """Return the bytes of an array; views count as what they show."""
     with suppress(*_REFUSALS):
         # An array of JAX that was donated has a size, and no memory.
@@ -129,7 +129,7 @@ def size_of(array: Any) -> int:
     return 0
 
 
-def memory_of(array: Any) -> int:
+def memory_address(array: Any) -> int:
     """Return a number that arrays in the same memory have in common."""
     with suppress(*_REFUSALS):
         if hasattr(array, "untyped_storage"):
@@ -138,22 +138,22 @@ def memory_of(array: Any) -> int:
     return id(array if base is None else base)
 
 
-def tensors_in(value: Any) -> list[Any]:
+def tensors_with_graph(value: Any) -> list[Any]:
     """Return the tensors of a member that have a graph of gradients."""
-    return [it for it in arrays_in(value) if has_graph(it)]
+    return [it for it in list_arrays(value) if has_graph(it)]
 
 
 def has_graph(value: object) -> bool:
     """Return whether a value is a tensor of PyTorch that some ops led to."""
     kind = type(value)
-    if module_of(kind).partition(".")[0] != "torch":
+    if module_name(kind).partition(".")[0] != "torch":
         return False
     # Other objects of PyTorch answer to any name: `torch.ops`, proxies of a graph.
     is_tensor = any("grad_fn" in vars(it) for it in kind.__mro__)
     return is_tensor and getattr(value, "grad_fn", None) is not None
 
 
-def module_of(kind: type) -> str:
+def module_name(kind: type) -> str:
     """Return the module of a class; "" where the class says anything else."""
     module = kind.__module__
     return module if isinstance(module, str) else ""

@@ -20,7 +20,7 @@ from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected, Collector
 from stepscope.capture.collectors.memory.containers import (
     MOST_S,
-    added_to,
+    growth_since,
     is_container,
     reachable_containers,
 )
@@ -55,7 +55,7 @@ class KeptCollector(Collector):
         #: Those of the beginning, by path and function; without what they hold.
         self._before: dict[tuple[str, str], tuple[int, int, int]] = {}
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Look at the containers for the first time, where counters are read."""
         if not options.counters_hz:
             return
@@ -65,11 +65,11 @@ class KeptCollector(Collector):
         }
         self._clock, self._began_ns = clock, recorder.now()
 
-    def drop(self) -> None:
+    def drop_events(self) -> None:
         """Look at nothing again."""
         self._clock, self._before = None, {}
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Look again, and write down what was added to which container."""
         clock, before = self._clock, self._before
         self._clock, self._before = None, {}
@@ -106,7 +106,7 @@ def _find_growth(
         return Added(now.length - length, 0, more) if grew else None
     if identity != was or not length or not is_container(now.value):
         return None
-    added = added_to(now, length)
+    added = growth_since(now, length)
     # No buffer of batches holds graphs of gradients.
     if length < _BEFORE and not added.graph_bytes:
         return None
@@ -117,7 +117,6 @@ def _find_growth(
 def _write_growth(
     grown: list[tuple[Added, str, str]], clock: ClockPair, times_ns: tuple[int, int]
 ) -> bytes:
-    """Write counters that are 0 when the recording begins."""
     space = XSpaceBuilder(platform.node(), start_ns=None)
     plane = space.plane(HOST_PLANE)
     rows = [

@@ -94,7 +94,7 @@ class Activities:
         return len(self.name)
 
 
-def joined(parts: Sequence[Activities]) -> Activities:
+def join_activities(parts: Sequence[Activities]) -> Activities:
     """Return the activities of recordings that followed each other, as of one.
 
     Ids of ops differ in all recordings of a process, those of gradients begin again.
@@ -149,12 +149,12 @@ def live_activities(
     given, complete_until_ns = _drop_latest(
         everything,
         category=lambda it: it.type().lower(),
-        name=lambda it: _text(it.name, _NO_NAME),
+        name=lambda it: _decoded_text(it.name, _NO_NAME),
         start=lambda it: it.timestamp(),
     )
     rows = [
         (
-            _text(it.name, _NO_NAME),
+            _decoded_text(it.name, _NO_NAME),
             it.type(),
             it.timestamp(),
             it.duration(),
@@ -163,7 +163,7 @@ def live_activities(
             it.correlation_id(),
             it.linked_correlation_id(),
             it.flow_id() if it.flow_type() == _GRADIENT_FLOW else 0,
-            _text(it.metadata_json, ""),
+            _decoded_text(it.metadata_json, ""),
         )
         for it in given
     ]
@@ -171,17 +171,17 @@ def live_activities(
     category = [text.lower() for text in columns[1]]
     on_host = np.array([text == "cpu_op" for text in category], bool)
     instant = np.array([text == "cpu_instant_event" for text in category], bool)
-    own, linked = _int64(columns[6]), _int64(columns[7])
+    own, linked = _int64_array(columns[6]), _int64_array(columns[7])
     return Activities(
         name=columns[0],
         category=category,
-        start_ns=_int64(columns[2]),
+        start_ns=_int64_array(columns[2]),
         # An instant carries the time until recording ended.
-        dur_ns=np.where(instant, 0, _int64(columns[3])),
-        place=_int64(columns[4]),
-        lane=_int64(columns[5]),
+        dur_ns=np.where(instant, 0, _int64_array(columns[3])),
+        place=_int64_array(columns[4]),
+        lane=_int64_array(columns[5]),
         external=np.where(on_host, own, linked),
-        gradient=_int64(columns[8]),
+        gradient=_int64_array(columns[8]),
         arguments=[b"{" + text.encode() + b"}" for text in columns[9]],
         thread_names=thread_names,
         devices=tuple(devices),
@@ -245,29 +245,29 @@ def exported_activities(document: bytes) -> Activities:
         everything,
         category=lambda it: it.cat.lower(),
         name=lambda it: it.name,
-        start=lambda it: _nanoseconds(it.ts),
+        start=lambda it: _parse_ns(it.ts),
     )
     base = decoded.base_ns
     arguments = [bytes(it.args) for it in kept]
     externals = msgspec.json.decode(
         b"[" + b",".join(arguments) + b"]", type=list[_External]
     )
-    start = [base + _nanoseconds(it.ts) for it in kept]
+    start = [base + _parse_ns(it.ts) for it in kept]
     arrows = [it for it in decoded.events if it.cat == _GRADIENT]
     return Activities(
         name=[it.name for it in kept],
         category=[it.cat.lower() for it in kept],
-        start_ns=_int64(start),
-        dur_ns=_int64([_nanoseconds(it.dur) for it in kept]),
-        place=_int64([it.pid for it in kept]),
-        lane=_int64([it.tid for it in kept]),
-        external=_int64(
+        start_ns=_int64_array(start),
+        dur_ns=_int64_array([_parse_ns(it.dur) for it in kept]),
+        place=_int64_array([it.pid for it in kept]),
+        lane=_int64_array([it.tid for it in kept]),
+        external=_int64_array(
             [
                 next((it for it in (one.id, one.older) if isinstance(it, int)), 0)
                 for one in externals
             ]
         ),
-        gradient=_int64(_gradient_ids(arrows, kept, start, base)),
+        gradient=_int64_array(_gradient_ids(arrows, kept, start, base)),
         arguments=arguments,
         thread_names=dict(_named_threads(decoded.events)),
         devices=tuple(
@@ -303,10 +303,7 @@ def _drop_latest(
     well is when the first one began that is left out; None for none.
 
     Args:
-        everything: The activities.
         category: The category of one. Of Python calls fewer are kept.
-        name: Its name.
-        start: When it began.
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None
@@ -326,7 +323,7 @@ def _drop_latest(
     return [everything[row] for row in kept.tolist()], int(began[left_out].min())
 
 
-def _text(hand_out: Callable[[], str], otherwise: str) -> str:
+def _decoded_text(hand_out: Callable[[], str], otherwise: str) -> str:
     """Return a text of PyTorch's; now and then it hands out bytes that are none."""
     try:
         return hand_out()
@@ -347,7 +344,7 @@ def _gradient_ids(
     }
     found = [0] * len(kept)
     for arrow in arrows:
-        row = op_at.get((arrow.pid, arrow.tid, base + _nanoseconds(arrow.ts)))
+        row = op_at.get((arrow.pid, arrow.tid, base + _parse_ns(arrow.ts)))
         if row is not None and isinstance(arrow.id, int):
             found[row] = arrow.id
     return found
@@ -363,11 +360,11 @@ def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], 
             yield (it.pid, it.tid), str(name)
 
 
-def _nanoseconds(written: Raw) -> int:
+def _parse_ns(written: Raw) -> int:
     """Microseconds as they are written, exactly; 0 where nothing is."""
     text = bytes(written).decode()
     return 0 if text == "null" else round(Decimal(text) * _NS_PER_US)
 
 
-def _int64(numbers: Any) -> NDArray[np.int64]:
+def _int64_array(numbers: Any) -> NDArray[np.int64]:
     return np.array(list(numbers), dtype=np.int64)

@@ -28,13 +28,13 @@ from stepscope.capture.collectors.torch.activities import (
     Activities,
     Device,
     exported_activities,
-    joined,
+    join_activities,
     live_activities,
 )
 from stepscope.capture.collectors.torch.planes import (
     CALLS,
     ON_STREAM,
-    planes_of,
+    build_planes,
 )
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
@@ -92,7 +92,7 @@ class TorchCollector(GivesWay):
         super().__init__()
         self._recording: _Recording | None = None
 
-    def available(self) -> Unavailable | None:
+    def why_unavailable(self) -> Unavailable | None:
         """Return why PyTorch cannot be recorded; None where it can."""
         if "torch" not in sys.modules:
             return Unavailable(
@@ -101,7 +101,7 @@ class TorchCollector(GivesWay):
                 remedy="Import torch before the recording starts.",
             )
         try:
-            _native()
+            _native_profiler()
         except (ImportError, AttributeError):
             return Unavailable(
                 code="NOT_RECORDED",
@@ -118,12 +118,12 @@ class TorchCollector(GivesWay):
     def halt_recording(self) -> None:
         """Record no more."""
         if self._recording is not None:
-            self._recording.halt()
+            self._recording.halt_profiler()
 
     def end_recording(self) -> Collected:
         """Halt, and hand over."""
         recording, self._recording = self._recording, None
-        return Collected(b"") if recording is None else recording.stop()
+        return Collected(b"") if recording is None else recording.collect_results()
 
     def count_events(self) -> int | None:
         """Return how many events were recorded until now.
@@ -146,13 +146,13 @@ class TorchCollector(GivesWay):
         """Halt, and read nothing of what was recorded."""
         recording, self._recording = self._recording, None
         if recording is not None:
-            recording.drop()
+            recording.drop_results()
 
     def leave_recording(self) -> None:
         """Let go of what was recorded: the process ends."""
         recording, self._recording = self._recording, None
         if recording is not None:
-            recording.exit()
+            recording.leave_profiler()
 
     def list_entrances(self) -> Iterable[Entrance]:
         """Yield what every profiler of PyTorch passes before it changes anything."""
@@ -196,7 +196,7 @@ class _Recording:
             python=self._asked.python if self._asked.host else 0,
         )
         self._warnings: list[str] = []
-        activities = _activities_at(self._levels)
+        activities = _activities_to_record(self._levels)
         self.traces_python = False
         self._profiler: Any = None
         #: What was recorded until the profiler was stopped to count it.
@@ -210,11 +210,11 @@ class _Recording:
         every_thread = self._start_profiler(*self._settings)
         self.traces_python = bool(self._levels.python)
         self._thread = None if every_thread else threading.get_ident()
-        if self._levels.host and hasattr(_native(), "_RecordFunctionFast"):
+        if self._levels.host and hasattr(_native_profiler(), "_RecordFunctionFast"):
             self._forward = _Forward(every_thread=every_thread)
             annotate.add_forward(self._forward)
 
-    def halt(self) -> None:
+    def halt_profiler(self) -> None:
         if self._forward is not None:
             self._was_given |= annotate.remove_forward(self._forward)
         if self._profiler is None or self._stop_ns is not None:
@@ -227,8 +227,8 @@ class _Recording:
         self._stop_profiler()
         self._stop_ns = time.time_ns()
 
-    def stop(self) -> Collected:
-        self.halt()
+    def collect_results(self) -> Collected:
+        self.halt_profiler()
         if self._profiler is None or self._stop_ns is None:
             return Collected(b"")
         try:
@@ -258,29 +258,29 @@ class _Recording:
 
     def _stop_profiler(self) -> None:
         self._profiler.stop()
-        _OPEN.ended(self._profiler.stop)
+        _OPEN.forget_recording(self._profiler.stop)
 
-    def drop(self) -> None:
+    def drop_results(self) -> None:
         try:
-            self.halt()
+            self.halt_profiler()
         finally:
             self._let_go()
 
-    def exit(self) -> None:
+    def leave_profiler(self) -> None:
         """Leave PyTorch's profiler on: to end it takes some 20 µs for each op."""
         if self._profiler is None or self._stop_ns is not None:
             return
         if not skip_exit_handlers_of_c():
-            self.halt()
+            self.halt_profiler()
             return
         if self._forward is not None:
             annotate.remove_forward(self._forward)
-        _OPEN.ended(self._profiler.stop)
+        _OPEN.forget_recording(self._profiler.stop)
         # Nor is it freed, which takes as long.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._profiler))
 
     def _collect_activities(self, stop_ns: int) -> Collected:
-        given = joined([*self._earlier, _hand_out_activities(self._profiler)])
+        given = join_activities([*self._earlier, _hand_out_activities(self._profiler)])
         if not len(given):
             self._warnings.append(
                 "PyTorch handed over nothing: no op ran, or another of its profilers "
@@ -301,7 +301,7 @@ class _Recording:
                 "program up; record fewer steps, or no Python calls. Only steps that "
                 "were over by then are judged"
             )
-        planes = planes_of(
+        planes = build_planes(
             given,
             hostname=socket.gethostname(),
             process=os.getpid(),
@@ -339,7 +339,7 @@ class _Recording:
             with_stack=stacks,
             **settings,
         )
-        _OPEN.add(profiler.stop)
+        _OPEN.add_recording(profiler.stop)
         with warnings.catch_warnings():
             # 2.11 warns everybody of what a second cycle would lose; there is none.
             warnings.filterwarnings("ignore", message=_ONE_CYCLE)
@@ -406,7 +406,7 @@ class _Forward:
     def __init__(self, *, every_thread: bool) -> None:
         import torch  # noqa: PLC0415 - the user's
 
-        self._make = _native()._RecordFunctionFast  # noqa: SLF001 - it has no other
+        self._make = _native_profiler()._RecordFunctionFast  # noqa: SLF001 - it has no other
         self._recorded_here = (
             None if every_thread else torch.autograd._profiler_enabled  # noqa: SLF001 - it has no other
         )
@@ -422,14 +422,13 @@ class _Forward:
         return annotation
 
 
-def _native() -> Any:
+def _native_profiler() -> Any:
     import torch.profiler  # noqa: PLC0415 - the user's
 
     return torch._C._profiler  # noqa: SLF001 - the fast annotation has no other name
 
 
-def _activities_at(levels: TracerLevels) -> list[Any]:
-    """Return what PyTorch is to record at these levels."""
+def _activities_to_record(levels: TracerLevels) -> list[Any]:
     from torch.profiler import (  # noqa: PLC0415 - the user's
         ProfilerActivity,
         supported_activities,
@@ -444,7 +443,7 @@ def _activities_at(levels: TracerLevels) -> list[Any]:
 
 def _every_thread(*, stacks: bool) -> Any:
     """Return the setting by which all threads are recorded; None if there is none."""
-    make = getattr(_native(), "_ExperimentalConfig", None)
+    make = getattr(_native_profiler(), "_ExperimentalConfig", None)
     # Without objects for each event, stopping takes a fraction of the time; calls of
     # Python need them.
     quick = {} if stacks else {"trace_only": True}
@@ -457,7 +456,6 @@ def _every_thread(*, stacks: bool) -> Any:
 
 
 def _thread_names() -> dict[tuple[int, int], str]:
-    """Threads of this process by number, named as PyTorch names them."""
     found = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:

@@ -79,7 +79,7 @@ class _Place(NamedTuple):
     name: str
 
 
-def planes_of(
+def build_planes(
     activities: Activities,
     *,
     hostname: str,
@@ -90,9 +90,6 @@ def planes_of(
     """Return a profile message of what was recorded.
 
     Args:
-        activities: What was recorded.
-        hostname: Name of this machine.
-        process: Number of the process that was recorded.
         start_ns: When recording began, nanoseconds since 1970.
         stop_ns: When recording ended, nanoseconds since 1970.
     """
@@ -145,7 +142,6 @@ class _Writing:
         self._shapes: dict[int, str | None] = {}
 
     def write_line(self, place: _Place, rows: NDArray[np.int64]) -> None:
-        """Add the events in some rows as one line."""
         plane = self._builder.plane(place.plane)
         # Lines of a thread are joined where they count from one moment.
         lead_ns = self._lead_ns
@@ -228,7 +224,6 @@ def _unwrap_annotations(activities: Activities) -> Activities:
 def _rows_by_place(
     activities: Activities, process: int
 ) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
-    """Yield each line with the rows of its events."""
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -240,13 +235,15 @@ def _rows_by_place(
         )
     ):
         if key not in known:
-            known[key] = _place_of(*key, process=process, names=activities.thread_names)
+            known[key] = _line_place(
+                *key, process=process, names=activities.thread_names
+            )
         rows.setdefault(known[key], []).append(row)
     for place in sorted(rows):
         yield place, np.array(rows[place], np.int64)
 
 
-def _place_of(
+def _line_place(
     category: str,
     place: int,
     lane: int,
@@ -254,7 +251,6 @@ def _place_of(
     process: int,
     names: Mapping[tuple[int, int], str],
 ) -> _Place:
-    """Return the line of a category's events at a place (process, device) and lane."""
     shown = names.get((place, lane))
     if category in _ON_THREAD or category.endswith(CALLS):
         # No program has process number 0 or less: the tracer did not know it.
@@ -301,7 +297,7 @@ def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
     calls = np.flatnonzero([text.endswith(CALLS) for text in activities.category])
     if len(launched) and len(calls):
         at = last_with_id(
-            _correlations(activities, calls), _correlations(activities, launched)
+            _correlation_ids(activities, calls), _correlation_ids(activities, launched)
         )
         found[launched] = np.where(at >= 0, np.append(found[calls], -1)[at], -1)
     return found
@@ -332,7 +328,9 @@ class _Correlated(msgspec.Struct, gc=False):
     correlation: int = -1
 
 
-def _correlations(activities: Activities, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _correlation_ids(
+    activities: Activities, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Return the correlation id of each event, -1 for none."""
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])

@@ -109,7 +109,6 @@ def _decode_value(written: bytes) -> Any:
 
 
 def _triple_texts(column: list[Any] | None) -> list[Any] | None:
-    """Return `x,y,z` of lists as they are written."""
     if column is None:
         return None
     return [

@@ -25,14 +25,14 @@ from stepscope.capture.collectors.sampled_frames import (
     EndedFrames,
     FrameStore,
     Look,
-    turns,
+    sample_times,
 )
 from stepscope.capture.collectors.workers.layout import layout_here
 from stepscope.capture.collectors.workers.memory import place_of_runtime
 from stepscope.capture.collectors.workers.worker import (
     MOST_FRAMES,
     Workers,
-    attached,
+    attach_worker,
     why_not_understood,
 )
 from stepscope.capture.ground.spool import Fragment
@@ -88,7 +88,7 @@ class _Room(NamedTuple):
     arrays: tuple[NDArray[Any], ...]
 
     @classmethod
-    def for_workers(
+    def make_room(
         cls, processes: list[int], workers: Sequence[Worker], layout: Layout
     ) -> _Room:
         count = len(workers)
@@ -98,7 +98,7 @@ class _Room(NamedTuple):
             np.array([worker.memory.file for worker in workers], np.int64),
             np.array([worker.state for worker in workers], np.int64),
             np.array(processes, np.int64),
-            layout.row(),
+            layout.offset_row(),
             np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
             *(out, counts),
         )
@@ -131,14 +131,14 @@ class WorkersCollector(Collector):
         self._why_not: Unseen | None = None
         self._failure = ""
 
-    def start(self, options: ProfilerOptions, clock: ClockPair) -> None:
+    def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Look from the first worker on, unless the options say never."""
         self._hz = min(options.python_sampling_hz, _MOST_HZ)
         if self._hz:
             self._clock = clock
             self._start_if_needed()
 
-    def flush(self) -> Fragment:
+    def take_fragment(self) -> Fragment:
         """Take the frames that ended since the last time."""
         if self._clock is None:
             return Fragment(b"", 0)
@@ -150,25 +150,24 @@ class WorkersCollector(Collector):
             return Fragment(b"", 0)
         return self._write_ended(ended, self._clock)
 
-    def halt(self) -> None:
+    def halt_collecting(self) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
 
-    def stop(self) -> Collected:
+    def hand_over(self) -> Collected:
         """Hand over the last frames: those that were found until now."""
-        self.halt()
+        self.halt_collecting()
         clock = self._clock
         if clock is None:
             return Collected(b"")
-        spooled = self.flush()
-        last = self._write_ended(self._store.end_all(), clock)
+        spooled = self.take_fragment()
+        last = self._write_ended(self._store.end_frames(), clock)
         self._clock = None
         return Collected(spooled.xspace + last.xspace, tuple(self._list_warnings()))
 
     def _start_if_needed(self) -> None:
-        """Start the thread when there is something to look at."""
         if self._thread is None and not self._stop.is_set() and child_processes():
             self._thread = threading.Thread(
                 target=self._sample_until_stopped, name="stepscope-workers", daemon=True
@@ -198,7 +197,7 @@ class WorkersCollector(Collector):
             if isinstance(place, Unseen):
                 self._why_not = place
                 return
-            for due_ns in turns(self._hz, self._stop):
+            for due_ns in sample_times(self._hz, self._stop):
                 if self._turn % _TURNS == 0:
                     self._choose_workers(place)
                 self._turn += 1
@@ -210,10 +209,9 @@ class WorkersCollector(Collector):
             )
         finally:
             for worker in self._workers.values():
-                worker.close()
+                worker.close_memory()
 
     def _choose_workers(self, place: _Place) -> None:
-        """Look at new workers too."""
         found = child_processes()
         for process in self._workers.keys() - found.keys():
             self._let_go(process, recorder.now())
@@ -226,7 +224,7 @@ class WorkersCollector(Collector):
         self._beyond = max(self._beyond, len(new) - room)
         for process in new[:room]:
             name = found[process]
-            worker = attached(
+            worker = attach_worker(
                 process, name, layout=place.layout, own=place.own, shared=self._shared
             )
             if isinstance(worker, Unseen):
@@ -246,7 +244,7 @@ class WorkersCollector(Collector):
         workers = [self._workers[process] for process in chosen]
         room = self._room
         if room is None or room.processes != chosen:
-            room = self._room = _Room.for_workers(chosen, workers, layout)
+            room = self._room = _Room.make_room(chosen, workers, layout)
         remote_stacks.look(*room.arrays)
         at_ns = recorder.now()
         due_ns = min(due_ns, at_ns)
@@ -257,7 +255,9 @@ class WorkersCollector(Collector):
                 continue
             self._begun += 1
             codes, instructions = room.out[row, :, : max(depth, 0)].tolist()
-            stack = worker.stack(codes, instructions, at_ns) if depth > 0 else None
+            stack = (
+                worker.program_stack(codes, instructions, at_ns) if depth > 0 else None
+            )
             if stack is None:
                 self._lost += 1
             else:
@@ -265,7 +265,7 @@ class WorkersCollector(Collector):
 
     def _let_go(self, process: int, at_ns: int) -> None:
         """Look no more at a process that has ended, or runs something else."""
-        self._workers.pop(process).close()
+        self._workers.pop(process).close_memory()
         # Another one may get its id, and its place.
         self._room = None
         self._looks.append(Look(process, at_ns, at_ns, []))
@@ -274,19 +274,20 @@ class WorkersCollector(Collector):
         if not any(ended):
             return Fragment(b"", 0)
 
-        def line_of(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - a callback
+        def samples_line(process: int, is_line: bool) -> SamplesLine:  # noqa: FBT001 - a callback
             kind: SamplesKind = "functions_of_worker"
             kind = "source_lines_of_worker" if is_line else kind
             return SamplesLine(process, self._names[process], self._hz, kind)
 
         space = XSpaceBuilder(platform.node(), start_ns=None)
         plane = space.plane(HOST_PLANE)
-        begins = self._store.write_frames(plane, ended, line_of=line_of, clock=clock)
+        begins = self._store.write_frames(
+            plane, ended, line_of=samples_line, clock=clock
+        )
         return Fragment(space.to_bytes(), len(begins), min(begins))
 
 
 def _place_here() -> _Place | Unseen:
-    """Return what has to be known of this interpreter; else why it is not."""
     layout = layout_here()
     if isinstance(layout, Unseen):
         return layout

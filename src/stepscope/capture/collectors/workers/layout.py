@@ -59,67 +59,41 @@ class Layout(NamedTuple):
     bytes_length: int = 16
     bytes_data: int = 32
 
-    def row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def offset_row(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the offsets that a look takes, in its order."""
         return np.array([self.stacks[it] for it in remote_stacks.LAYOUT], np.int64)
 
 
-#: Minor version of Python 3 → where it keeps things.
-_KNOWN: Final = {
-    11: Layout(
-        stacks={
-            "state_bytes": 312,
-            "native_id": 160,
-            "frame": 56,
-            "frame_inside": 8,
-            "chunk": 296,
-            "code": 32,
-            "previous": 48,
-            "instruction": 56,
-            "owner": 69,
-            "frame_bytes": 72,
-            "first_native": 3,
-        },
-        interpreter=40,
-        thread=16,
-        next_thread=8,
-        code_bytes=184,
-        file=112,
-        name=128,
-        first_line=72,
-        table=136,
-        text_length=16,
-        text_state=32,
-        ascii=48,
-        wide=72,
-    ),
-    12: Layout(
-        stacks={
-            "state_bytes": 248,
-            "native_id": 144,
-            "frame": 56,
-            "frame_inside": 0,
-            "chunk": 232,
-            "code": 0,
-            "previous": 8,
-            "instruction": 56,
-            "owner": 70,
-            "frame_bytes": 72,
-            "first_native": 3,
-        },
-        interpreter=40,
-        thread=72,
-        next_thread=8,
-        code_bytes=192,
-        file=112,
-        name=128,
-        first_line=68,
-        table=136,
-        text_length=16,
-        text_state=32,
-        ascii=40,
-        wide=56,
-    ),
+#: Minor versions of Python 3 whose offsets stand here.
+_KNOWN: Final = (11, 12)
+#: What of `Layout.stacks` is where in each of these versions.
+_STACKS: Final = {
+    "state_bytes": (312, 248),
+    "native_id": (160, 144),
+    "frame": (56, 56),
+    "frame_inside": (8, 0),
+    "chunk": (296, 232),
+    "code": (32, 0),
+    "previous": (48, 8),
+    "instruction": (56, 56),
+    "owner": (69, 70),
+    "frame_bytes": (72, 72),
+    "first_native": (3, 3),
+}
+#: And the rest of `Layout`.
+_OFFSETS: Final = {
+    "interpreter": (40, 40),
+    "thread": (16, 72),
+    "next_thread": (8, 8),
+    "code_bytes": (184, 192),
+    "file": (112, 112),
+    "name": (128, 128),
+    "first_line": (72, 68),
+    "table": (136, 136),
+    "text_length": (16, 16),
+    "text_state": (32, 32),
+    "ascii": (48, 40),
+    "wide": (72, 56),
 }
 _COOKIE: Final = b"xdebugpy"
 #: What Python 3.13 says of itself: the numbers of each structure, in their order.
@@ -179,16 +153,19 @@ def layout_here() -> Layout | Unseen:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return UNSEEN["free_threaded"]
     minor = sys.version_info.minor
-    known = _KNOWN.get(minor)
-    if known is not None:
-        # What a debugger's build adds moves all else.
-        return UNSEEN["python"] if hasattr(sys, "gettotalrefcount") else known
+    if minor in _KNOWN:
+        if hasattr(sys, "gettotalrefcount"):
+            # What a debugger's build adds moves all else.
+            return UNSEEN["python"]
+        column = _KNOWN.index(minor)
+        stacks = {name: offsets[column] for name, offsets in _STACKS.items()}
+        others = {name: offsets[column] for name, offsets in _OFFSETS.items()}
+        return Layout(stacks, **others)
     # Later ones say more, in an order of their own.
-    return _said() if minor == 13 else UNSEEN["python"]
+    return _layout_from_runtime() if minor == 13 else UNSEEN["python"]
 
 
-def _said() -> Layout | Unseen:
-    """Return what this process's runtime says of itself."""
+def _layout_from_runtime() -> Layout | Unseen:
     numbers = sum(len(names) for _, names in _SAID)
     try:
         held = ctypes.string_at(runtime_address(), 24 + 8 * numbers)

@@ -31,7 +31,9 @@ _NO_COLUMN: Final = 13
 _ONE_LINE: Final = 10
 
 
-def lines_of(table: bytes, first_line: int) -> tuple[list[int], list[int | None]]:
+def read_line_table(
+    table: bytes, first_line: int
+) -> tuple[list[int], list[int | None]]:
     """Return where runs of instructions begin, and which line each is of.
 
     Args:
@@ -50,7 +52,7 @@ def lines_of(table: bytes, first_line: int) -> tuple[list[int], list[int | None]
         kind, units = head >> 3 & 15, (head & 7) + 1
         at += 1
         if kind in {_LONG, _NO_COLUMN}:
-            change, at = _signed(table, at)
+            change, at = _read_signed(table, at)
             line += change
         elif _ONE_LINE <= kind < _NO_COLUMN:
             line += kind - _ONE_LINE
@@ -63,7 +65,7 @@ def lines_of(table: bytes, first_line: int) -> tuple[list[int], list[int | None]
     return begins, lines
 
 
-def _signed(table: bytes, at: int) -> tuple[int, int]:
+def _read_signed(table: bytes, at: int) -> tuple[int, int]:
     """Return a number of six bits a byte, the lowest bit its sign; and what follows."""
     value = shift = 0
     while at < len(table):
@@ -164,7 +166,7 @@ class Memory:
         self._own = OwnFile(f"/proc/{process}/mem", os.O_RDONLY)
         self.file = self._own.number()
 
-    def close(self) -> None:
+    def close_file(self) -> None:
         """Let go of it."""
         self._own.close()
 
@@ -178,7 +180,7 @@ class Memory:
             return None
         return found if len(found) == size else None
 
-    def address(self, at: int) -> int | None:
+    def read_address(self, at: int) -> int | None:
         """Return the address that stands at an address."""
         found = self.read(at, 8)
         return None if found is None else int.from_bytes(found, "little")
@@ -191,49 +193,49 @@ class Memory:
         """
         layout = self._layout
         runtime = runtime_address() + self._shift
-        interpreter = self.address(runtime + layout.interpreter)
-        state = interpreter and self.address(interpreter + layout.thread)
+        interpreter = self.read_address(runtime + layout.interpreter)
+        state = interpreter and self.read_address(interpreter + layout.thread)
         for _ in range(_MOST_THREADS):
             if not state:
                 return None
-            found = self.address(state + layout.stacks["native_id"])
+            found = self.read_address(state + layout.stacks["native_id"])
             if found == thread:
                 return state
-            state = self.address(state + layout.next_thread)
+            state = self.read_address(state + layout.next_thread)
         return None
 
-    def code(self, address: int) -> Code | None:
+    def read_code(self, address: int) -> Code | None:
         """Return what the code of a function at an address says."""
         layout = self._layout
-        head = self.head(address)
+        head = self.read_head(address)
         if head is None:
             return None
         (first_line,) = struct.unpack_from("<i", head, layout.first_line)
-        file = self.text(_address_in(head, layout.file))
-        name = self.text(_address_in(head, layout.name))
+        file = self.read_text(_pointer_at(head, layout.file))
+        name = self.read_text(_pointer_at(head, layout.name))
         if not file or not name or not 0 <= first_line <= _MOST_LINES:
             return None
-        table = self._bytes(_address_in(head, layout.table))
-        return Code(name, file, first_line, table or b"", self._known_by(head))
+        table = self._read_bytes(_pointer_at(head, layout.table))
+        return Code(name, file, first_line, table or b"", self._identity_bytes(head))
 
     def is_still(self, address: int, code: Code) -> bool:
         """Return whether a code that was read is still what stands there."""
-        head = self.head(address)
-        return head is not None and self._known_by(head) == code.head
+        head = self.read_head(address)
+        return head is not None and self._identity_bytes(head) == code.head
 
-    def head(self, address: int) -> bytes | None:
+    def read_head(self, address: int) -> bytes | None:
         """Return a code up to its first instruction; None where there is no code."""
         head = self.read(address, self._layout.code_bytes)
         kind = id(CodeType) + self._shift
-        return head if head is not None and _address_in(head, TYPE) == kind else None
+        return head if head is not None and _pointer_at(head, TYPE) == kind else None
 
-    def text(self, address: int) -> str | None:
+    def read_text(self, address: int) -> str | None:
         """Return a text; None where there is none, or a very long one."""
         layout = self._layout
         head = self.read(address, layout.wide)
-        if head is None or _address_in(head, TYPE) != id(str) + self._shift:
+        if head is None or _pointer_at(head, TYPE) != id(str) + self._shift:
             return None
-        length = _address_in(head, layout.text_length)
+        length = _pointer_at(head, layout.text_length)
         state = head[layout.text_state]
         width, is_compact, is_ascii = state >> 2 & 7, state >> 5 & 1, state >> 6 & 1
         if not is_compact or width not in _ENCODINGS or length > _MOST_CHARACTERS:
@@ -244,17 +246,17 @@ class Memory:
             return None
         return characters.decode(_ENCODINGS[width], "replace")
 
-    def _bytes(self, address: int) -> bytes | None:
+    def _read_bytes(self, address: int) -> bytes | None:
         layout = self._layout
         head = self.read(address, layout.bytes_data)
-        if head is None or _address_in(head, TYPE) != id(bytes) + self._shift:
+        if head is None or _pointer_at(head, TYPE) != id(bytes) + self._shift:
             return None
-        length = _address_in(head, layout.bytes_length)
+        length = _pointer_at(head, layout.bytes_length)
         if length > _MOST_TABLE:
             return None
         return self.read(address + layout.bytes_data, length)
 
-    def _known_by(self, head: bytes) -> bytes:
+    def _identity_bytes(self, head: bytes) -> bytes:
         """Return what of a code stays as long as it is one function's."""
         layout = self._layout
         places = (layout.file, layout.name, layout.table)
@@ -262,5 +264,5 @@ class Memory:
         return line + b"".join(head[at : at + 8] for at in places)
 
 
-def _address_in(memory: bytes, at: int) -> int:
+def _pointer_at(memory: bytes, at: int) -> int:
     return int.from_bytes(memory[at : at + 8], "little")

@@ -16,8 +16,8 @@ import numpy as np
 from stepscope._core import remote_stacks
 from stepscope.capture.collectors.workers.memory import (
     Memory,
-    lines_of,
     place_of_runtime,
+    read_line_table,
 )
 from stepscope.capture.ground.functions import function_name
 from stepscope.xspace.vocabulary import UNSEEN, Unseen
@@ -71,13 +71,13 @@ class Workers:
         self._functions: dict[RemoteFunction, RemoteFunction] = {}
         self._lines: dict[RemoteLine, RemoteLine] = {}
 
-    def function(self, code: Code) -> RemoteFunction:
+    def share_function(self, code: Code) -> RemoteFunction:
         """Return the function that a code is of."""
         name = function_name(code.file, code.first_line, code.name)
         found = RemoteFunction(name, code.file)
         return self._functions.setdefault(found, found)
 
-    def line(self, function: RemoteFunction, line: int | None) -> RemoteLine:
+    def share_line(self, function: RemoteFunction, line: int | None) -> RemoteLine:
         """Return a line of a function."""
         found = RemoteLine(function, line)
         return self._lines.setdefault(found, found)
@@ -94,9 +94,9 @@ class _Known:
         self.lines: dict[int, RemoteLine] = {}
         self._table: tuple[list[int], list[int | None]] | None = None
 
-    def line_at(self, offset: int) -> int | None:
+    def line_number(self, offset: int) -> int | None:
         if self._table is None:
-            self._table = lines_of(self.code.table, self.code.first_line)
+            self._table = read_line_table(self.code.table, self.code.first_line)
         begins, lines = self._table
         row = bisect_right(begins, offset) - 1
         # A function that has not begun is before its first instruction.
@@ -122,7 +122,7 @@ class Worker:
         self._shared = shared
         self._known: dict[int, _Known] = {}
 
-    def stack(
+    def program_stack(
         self, codes: Sequence[int], instructions: Sequence[int], at_ns: int
     ) -> list[RemoteLine] | None:
         """Return what ran, the outermost first, from the worker's own begin on.
@@ -139,7 +139,7 @@ class Worker:
         # Of a very deep one the outermost functions were not looked at.
         begun = len(codes) >= MOST_FRAMES
         for code, instruction in zip(codes, instructions, strict=True):
-            known = self._function(code, at_ns)
+            known = self._known_function(code, at_ns)
             if known is None:
                 return None
             if known.is_entry:
@@ -149,18 +149,18 @@ class Worker:
                 offset = instruction - code - self._begin
                 line = known.lines.get(offset)
                 if line is None:
-                    number = known.line_at(offset)
-                    line = self._shared.line(known.function, number)
+                    number = known.line_number(offset)
+                    line = self._shared.share_line(known.function, number)
                     known.lines[offset] = line
                 found.append(line)
         found.reverse()
         return found if begun else None
 
-    def close(self) -> None:
+    def close_memory(self) -> None:
         """Let go of its memory."""
-        self.memory.close()
+        self.memory.close_file()
 
-    def _function(self, address: int, at_ns: int) -> _Known | None:
+    def _known_function(self, address: int, at_ns: int) -> _Known | None:
         known = self._known.get(address)
         if known is not None:
             if at_ns - known.read_ns < _AGAIN_NS:
@@ -169,33 +169,25 @@ class Worker:
                 known.read_ns = at_ns
                 return known
             del self._known[address]
-        code = self.memory.code(address)
+        code = self.memory.read_code(address)
         if code is None:
             return None
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
-        known = _Known(code, self._shared.function(code), at_ns)
+        known = _Known(code, self._shared.share_function(code), at_ns)
         self._known[address] = known
         return known
 
 
-def attached(
+def attach_worker(
     process: int, name: str, *, layout: Layout, own: Place, shared: Workers
 ) -> Worker | Unseen | None:
-    """Return a process to be looked at; why it cannot be; None for not yet.
-
-    Args:
-        process: Its id.
-        name: Its name in the program.
-        layout: Where this interpreter keeps things.
-        own: Where this process has its interpreter.
-        shared: What all workers share.
-    """
+    """Return a process to be looked at; why it cannot be; None for not yet."""
     try:
         place = place_of_runtime(process, own.file)
         if place is None:
             # One that was begun anew may not have loaded it yet.
-            same = _program(process) == _program("self")
+            same = _executable_path(process) == _executable_path("self")
             return None if same else UNSEEN["other_python"]
         memory = Memory(process, layout, shift=place.begin - own.begin)
     except PermissionError:
@@ -204,12 +196,12 @@ def attached(
         return None
     state = memory.thread_state(process)
     if state is None:
-        memory.close()
+        memory.close_file()
         return None
     return Worker(name, state, memory, layout, shared)
 
 
-def _program(process: int | str) -> Path:
+def _executable_path(process: int | str) -> Path:
     """Return the file that a process runs.
 
     Raises:
@@ -234,16 +226,16 @@ def why_not_understood(layout: Layout) -> Unseen | None:
     except OSError:
         return UNSEEN["permission"]
     try:
-        agrees = _agrees(memory, layout)
+        agrees = _layout_agrees(memory, layout)
     finally:
-        memory.close()
+        memory.close_file()
     return None if agrees else UNSEEN["layout"]
 
 
-def _agrees(memory: Memory, layout: Layout) -> bool:
+def _layout_agrees(memory: Memory, layout: Layout) -> bool:
     thread = threading.get_native_id()
     state = memory.thread_state(thread)
-    if state is None or any(memory.text(id(text)) != text for text in _TEXTS):
+    if state is None or any(memory.read_text(id(text)) != text for text in _TEXTS):
         return False
     out = np.zeros((1, 2, _FRAMES), np.int64)
     counts = np.zeros(1, np.int64)
@@ -251,14 +243,14 @@ def _agrees(memory: Memory, layout: Layout) -> bool:
         np.array([memory.file], np.int64),
         np.array([state], np.int64),
         np.array([thread], np.int64),
-        layout.row(),
+        layout.offset_row(),
         np.zeros(remote_stacks.MEMORY_BYTES, np.uint8),
         out,
         counts,
     )
     seen = out[0, :, : int(counts[0])].T.tolist() if counts[0] > 0 else []
     # Kernels that were not compiled are on the stack themselves.
-    own = id(_agrees.__code__)
+    own = id(_layout_agrees.__code__)
     while seen and seen[0][0] != own:
         del seen[0]
     frames: list[FrameType] = []
@@ -278,11 +270,11 @@ def _agrees(memory: Memory, layout: Layout) -> bool:
 
 
 def _is_known(memory: Memory, address: int, code: CodeType) -> bool:
-    found = memory.code(address)
+    found = memory.read_code(address)
     if found is None:
         return False
     told = (found.name, found.file, found.first_line)
-    begins, lines = lines_of(found.table, found.first_line)
+    begins, lines = read_line_table(found.table, found.first_line)
     known = {begin: line for begin, _, line in code.co_lines()}
     read = dict(zip(begins, lines, strict=True))
     # Python joins neighbours that are of one line.

@@ -20,7 +20,7 @@ _NUMBER: Final = "step_num"
 _UNHEARD_OF: Final = 1
 
 
-def listen(counter: StepCounter[Window]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
     """Count the outermost annotations with a step number; what ends it."""
     steps = _OwnSteps(counter)
 
@@ -55,7 +55,6 @@ class _OwnSteps:
     def _hear_annotation(
         self, name: str, stats: Mapping[str, object]
     ) -> _Heard | _Unheard:
-        """Return what is to hear the end of an annotation that begins."""
         window = self.counter.window
         if not window.mark.marking:
             window.annotated = True
@@ -72,7 +71,7 @@ class _OwnSteps:
         number = self.counter.begins(MARKED)
         if number is None:
             return
-        if window.ends_with(number) or window.beginnings != before:
+        if window.is_last_step(number) or window.beginnings != before:
             # Annotated once more, without being counted again.
             heard.again = annotate.Trace(heard.name, **heard.stats)
             with window.mark.marks():

@@ -32,7 +32,7 @@ _PLACES: Final = 8
 _Kept: TypeAlias = "tuple[int, Callable[[], object]]"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every jitted function; what ends it.
 
     A call takes one of two paths. The compiled path ends with the hook that JAX uses to
@@ -47,7 +47,7 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     carried = _Carried(jax.tree_util.tree_leaves)
 
     @harmless(counter.window.abandon)
-    def returned(function: Any, arguments: Any, result: Any) -> None:
+    def call_returned(function: Any, arguments: Any, result: Any) -> None:
         module, name = _function_name(function)
         if module.startswith(_LIBRARY):
             return
@@ -59,13 +59,13 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
             settle=lambda: jax.block_until_ready(result),
         )
 
-    undone = (_hear_compiled_calls(returned), _hear_other_calls(returned))
+    undone = (_hear_compiled_calls(call_returned), _hear_other_calls(call_returned))
 
-    def undo_all() -> None:
+    def undo_hooks() -> None:
         for restore in undone:
             restore()
 
-    return undo_all
+    return undo_hooks
 
 
 def _function_name(function: Any) -> tuple[str, str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the batches of every `fit`, and updates outside of it; what ends it.
 
     Raises:
@@ -37,7 +37,7 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     def evaluation_begins(callbacks: Any, *_: object) -> None:
         # What a callback of a batch evaluates is a part of the step.
         if not fit.calling:
-            fit.pauses(callbacks)
+            fit.pause_steps(callbacks)
         counter.mute()
 
     def evaluation_ends(callbacks: Any, *_: object) -> None:
@@ -47,8 +47,8 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     heard: dict[str, Callable[..., object]] = {
         "on_train_batch_begin": fit.batch_begins,
         "on_train_batch_end": fit.batch_ends,
-        "on_epoch_end": fit.pauses,
-        "on_train_end": fit.pauses,
+        "on_epoch_end": fit.pause_steps,
+        "on_train_end": fit.pause_steps,
         "on_test_begin": evaluation_begins,
         "on_test_end": evaluation_ends,
         "on_predict_begin": evaluation_begins,
@@ -74,11 +74,11 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     undone.append(_wrap_method(Optimizer, "apply", after=optimizer_updated))
 
-    def undo_all() -> None:
+    def undo_hooks() -> None:
         for restore in undone:
             restore()
 
-    return undo_all
+    return undo_hooks
 
 
 class _Fit:
@@ -106,7 +106,7 @@ class _Fit:
         del callbacks
         self._begun = 0
 
-    def pauses(self, callbacks: Any, *_: object) -> None:
+    def pause_steps(self, callbacks: Any, *_: object) -> None:
         del callbacks
         if self._begun:
             # Where Keras does not know how many batches there are, it learns it from
@@ -127,8 +127,6 @@ def _wrap_method(
     """Hear of the calls of a method of a class; return what puts the method back.
 
     Args:
-        owner: The class.
-        name: Name of the method.
         before: Called before it, as it is.
         after: Called with its object once it has returned.
         fit: Notes meanwhile that callbacks are being called for a batch.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepscope.capture.launching.counting import HearsSteps, StepCounter
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the calls of every `tf.function`; what ends it.
 
     Raises:

@@ -25,7 +25,7 @@ _WHAT: Final = "steps of the optimizer (PyTorch)"
 _PASSES: Final = "backward passes (PyTorch)"
 
 
-def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     """Count the steps of the optimizer that steps most often; what ends it.
 
     Where it ends within a step the hook stays, and does nothing: PyTorch goes through
@@ -52,7 +52,7 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     handle = register_optimizer_step_post_hook(optimizer_stepped)
     undo_passes = _hear_passes(counter)
 
-    def undo_all() -> None:
+    def undo_hooks() -> None:
         nonlocal is_over
         is_over = True
         undo_passes()
@@ -66,7 +66,7 @@ def listen(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
                 frame = frame.f_back
         handle.remove()
 
-    return undo_all
+    return undo_hooks
 
 
 def _hear_passes(counter: StepCounter[HearsSteps]) -> Callable[[], None]:

@@ -51,7 +51,7 @@ class BusyThreads(Frozen, frozen=True):
 
 def busy_threads(classes: HostClasses) -> BusyThreads | None:
     """Count the busy threads of the input pipeline; None where none was recorded."""
-    driving = set(classes.threads.tracks())
+    driving = set(classes.threads.driving_tracks())
     sets = [
         found[code]
         for track, found in classes.by_thread.items()
@@ -107,13 +107,6 @@ class Contention(Frozen, frozen=True):
         return self.busy_pace_ps / self.quiet_pace_ps
 
 
-class _Paces(Frozen, frozen=True):
-    """Pauses between launches."""
-
-    busy: NDArray[np.int64]
-    quiet: NDArray[np.int64]
-
-
 @of_each_device_or_why
 def contention_signals(
     *,
@@ -134,49 +127,51 @@ def contention_signals(
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)
-    paces = _paces(
+    busy_pauses, quiet_pauses = _pauses_by_load(
         ints(launches, "start_ps"), handles(launches, "track"), judged, crowded
     )
-    enough = bool(len(paces.busy) and len(paces.quiet))
+    enough = bool(len(busy_pauses) and len(quiet_pauses))
     return {
         one.device: Contention(
             cores=cores,
             contended_ps=tuple(
                 (one.idle["launch"] & crowded).within(starts, ends).tolist()
             ),
-            busy_launches=len(paces.busy),
-            quiet_launches=len(paces.quiet),
-            busy_pace_ps=_high(paces.busy),
-            quiet_pace_ps=_high(paces.quiet),
-            chance=_chance_of_longer(paces.busy, paces.quiet) if enough else None,
+            busy_launches=len(busy_pauses),
+            quiet_launches=len(quiet_pauses),
+            busy_pace_ps=_high_percentile(busy_pauses),
+            quiet_pace_ps=_high_percentile(quiet_pauses),
+            chance=_chance_of_longer(busy_pauses, quiet_pauses) if enough else None,
         )
         for one in account.devices
         if one.device is not None
     }
 
 
-def _paces(
+def _pauses_by_load(
     called_ps: NDArray[np.int64],
     track: NDArray[np.int32],
     judged: Spans,
     crowded: Spans,
-) -> _Paces:
-    """Return the time since the launch before, on its thread, where that is short."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return short pauses since the launch before, in busy and in other time."""
     order = np.lexsort((called_ps, track))
     begin, lane = called_ps[order], track[order]
     pause = np.diff(begin)
     at = begin[1:]
-    chosen = (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _holds(judged, at)
-    busy = _holds(crowded, at)
-    return _Paces(pause[chosen & busy], pause[chosen & ~busy])
+    chosen = (
+        (lane[1:] == lane[:-1]) & (pause <= _PAUSE_PS) & _contains_times(judged, at)
+    )
+    busy = _contains_times(crowded, at)
+    return pause[chosen & busy], pause[chosen & ~busy]
 
 
-def _holds(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _contains_times(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
     return found
 
 
-def _high(pauses: NDArray[np.int64]) -> float | None:
+def _high_percentile(pauses: NDArray[np.int64]) -> float | None:
     return float(np.percentile(pauses, _HIGH)) if len(pauses) else None
 
 

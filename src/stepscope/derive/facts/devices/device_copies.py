@@ -92,11 +92,6 @@ class DeviceCopies(Frozen, frozen=True):
     longest: tuple[tuple[int, int, str], ...]
 
 
-class _Sources(Frozen, frozen=True, eq=True):
-    name: list[str | None]
-    certainty: list[str | None]
-
-
 class _Recorded(Frozen, frozen=True):
     """What of a host's recording tells whose copies they are."""
 
@@ -129,15 +124,15 @@ def copy_signals(
         correlation,
         launching_ops,
     )
-    rows = _copies(recorded, exposure, windows.measured)
+    rows = _judged_copies(recorded, exposure, windows.measured)
     steps = len(windows.measured)
     return {
-        device: _of_device(rows.filter(pl.col("device") == device), steps)
+        device: _summed_copies(rows.filter(pl.col("device") == device), steps)
         for device in device_activity["device"].unique().sort()
     }
 
 
-def _copies(
+def _judged_copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
@@ -147,19 +142,24 @@ def _copies(
     window = np.searchsorted(starts, begin, side="right") - 1
     at = at[(window >= 0) & (begin < ends[np.maximum(window, 0)])]
     names = present(recorded.trace.table("event_types"))["name"]
-    sources = _sources(recorded, at)
+    source, certainty = _ops_of_copies(recorded, at)
     rows = activity[at].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
     )
     durations = ints(activity, "dur_ps")[at]
+    # How long the call of each copy lasted; 0 where it is not known.
+    call_ps = np.zeros(len(at), np.int64)
+    if not isinstance(recorded.tied, Unavailable):
+        lasted = np.append(ints(recorded.tied.launches, "dur_ps"), 0)
+        call_ps = lasted[recorded.tied.launch_of_activity[at]]
     rows = rows.with_columns(
         name=names.gather(handles(activity, "type")[at]),
         alone_ps=pl.Series(
             durations if isinstance(alone, Unavailable) else alone.alone_ps[at]
         ),
-        call_ps=pl.Series(_calls(recorded, at)),
-        source=pl.Series(sources.name, dtype=pl.String),
-        certainty=pl.Series(sources.certainty, dtype=pl.String),
+        call_ps=pl.Series(call_ps),
+        source=pl.Series(source, dtype=pl.String),
+        certainty=pl.Series(certainty, dtype=pl.String),
     )
     # Whether a copy to or from the host uses pageable memory. Where the name does not
     # tell, it is taken to if it is large and slow.
@@ -173,22 +173,14 @@ def _copies(
     )
 
 
-def _calls(recorded: _Recorded, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how long the call of each copy lasted; 0 where it is not known."""
-    tied = recorded.tied
-    if isinstance(tied, Unavailable):
-        return np.zeros(len(at), np.int64)
-    lasted = np.append(ints(tied.launches, "dur_ps"), 0)
-    found: NDArray[np.int64] = lasted[tied.launch_of_activity[at]]
-    return found
-
-
-def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
+def _ops_of_copies(
+    recorded: _Recorded, at: NDArray[np.int64]
+) -> tuple[list[str | None], list[str | None]]:
     """Return the op of each copy: its annotation's, its call's, by size or position."""
     activity, ops = recorded.activity, recorded.ops
     nothing: list[str | None] = [None] * len(at)
     if isinstance(ops, Unavailable) or not len(at):
-        return _Sources(nothing, list(nothing))
+        return nothing, nothing
     named = ops.ops["name"]
     weak = (
         ops.ops["evidence"].is_in([int(OpEvidence.COPY), int(OpEvidence.NONE)])
@@ -205,23 +197,23 @@ def _sources(recorded: _Recorded, at: NDArray[np.int64]) -> _Sources:
         by_call = calls.ops["name"].gather(op.set(op < 0, None)).to_list()
         found = [one or other for one, other in zip(found, by_call, strict=True)]
     certainty = [None if one is None else "recorded" for one in found]
-    sized = _by_size(recorded, named.filter(~pl.Series(weak)))
+    sized = _op_by_size(recorded, named.filter(~pl.Series(weak)))
     sizes = activity["bytes"].gather(at).to_list() if sized else []
     for place, size in enumerate(sizes):
         if found[place] is None and size in sized:
             found[place], certainty[place] = sized[size], "by size"
     if None not in found:
-        return _Sources(found, certainty)
-    around = _between(
+        return found, certainty
+    around = _ops_around(
         activity, at, named.gather(np.where(weak, 0, np.arange(len(weak)))), ops.op
     )
     for place, text in enumerate(around):
         if found[place] is None and text is not None:
             found[place], certainty[place] = text, "by position"
-    return _Sources(found, certainty)
+    return found, certainty
 
 
-def _by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
+def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     """Return sizes of tensors that kernels of one op alone have, and that op.
 
     Small ones are left out: many ops have some of the same size.
@@ -236,14 +228,14 @@ def _by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     owners: dict[int, set[str]] = {}
     for handle, name in rows.unique(maintain_order=True).iter_rows():
         given = from_text(strings[handle])
-        for tensor in () if given is None else given.every():
+        for tensor in () if given is None else given.each_tensor():
             size = tensor.size_bytes
             if size is not None and size >= THRESHOLDS.small_copy.value:
                 owners.setdefault(size, set()).add(name)
     return {size: next(iter(of)) for size, of in owners.items() if len(of) == 1}
 
 
-def _between(
+def _ops_around(
     activity: pl.DataFrame,
     at: NDArray[np.int64],
     names: pl.Series,
@@ -285,7 +277,7 @@ def _between(
     return kept["pair"].to_list()
 
 
-def _of_device(rows: pl.DataFrame, steps: int) -> DeviceCopies:
+def _summed_copies(rows: pl.DataFrame, steps: int) -> DeviceCopies:
     steps = max(steps, 1)
     large = pl.col("bytes").fill_null(0) >= THRESHOLDS.large_copy.value
     blocks = pl.col("call_ps") >= _BLOCKS * pl.col("dur_ps")

@@ -109,13 +109,13 @@ def fill_signals(
     computing = kernels.rows.filter(pl.col("precision").is_not_null())
     of_device = {it: computing.filter(pl.col("device") == it) for it in cores}
     return {
-        device: _fill(rows, cores[device], threads.get(device), steps)
+        device: _device_fill(rows, cores[device], threads.get(device), steps)
         for device, rows in of_device.items()
         if rows.height
     } or NO_KERNELS
 
 
-def _fill(
+def _device_fill(
     rows: pl.DataFrame,
     cores: int,
     threads: int | None,
@@ -141,8 +141,8 @@ def _fill(
     ragged = shaped.filter(
         whole.is_between(2, _FEW_ROUNDS) & (last > 0) & (last < _HALF)
     ).with_columns(idle=1 - pl.col("rounds") / whole)
-    largest, idle_ps = _largest(few, cores)
-    in_rounds, last_idle = _largest(ragged, cores)
+    largest, idle_ps = _largest_kernels(few, cores)
+    in_rounds, last_idle = _largest_kernels(ragged, cores)
     return DeviceFill(
         cores=cores,
         kernel_ps=int(shaped["total_ps"].sum()),
@@ -165,7 +165,9 @@ def _fill(
     )
 
 
-def _largest(rows: pl.DataFrame, cores: int) -> tuple[tuple[Unfilled, ...], int]:
+def _largest_kernels(
+    rows: pl.DataFrame, cores: int
+) -> tuple[tuple[Unfilled, ...], int]:
     """Return the kernels that lose most time, and the time that all of them lose."""
     if not len(rows):
         return (), 0

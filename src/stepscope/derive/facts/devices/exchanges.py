@@ -17,8 +17,6 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from stepscope.derive.facts.step_shares import AccountSignals, StepShares
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
@@ -58,14 +56,14 @@ def communication_signals(
             times = zip(mine["kind"], mine["exposed_ps"].to_list(), strict=True)
             found.count[label] = int(mine["count"].sum())
             found.exposed_ps[label] = dict(times)
-            found.longest[label] = _longest(
+            found.longest[label] = _longest_collectives(
                 present(trace[host]), collective_calls[host], device
             )
     why = first_reason(collectives)
     return found if found.count or why is None else why
 
 
-def _longest(
+def _longest_collectives(
     trace: TraceData, calls: pl.DataFrame | Unavailable, device: int
 ) -> tuple[Evidence, ...]:
     activity = trace.table("device_activity")
@@ -168,9 +166,18 @@ def exchange_signals(
         (pl.col("bytes") < THRESHOLDS.small_exchange.value).sum().alias("small"),
     )
     known = per_step["count"].sum() > 0 and per_step["unsized"].sum() == 0
-    every = _every(known_hosts(collective_calls))
-    large = _large(every)
-    rate, source = _rate(devices, judged, large)
+    sums = per_step.select(pl.col("count", "small", "bytes").sum()).row(0)
+    count, small, size = (float(total) / max(len(per_step), 1) for total in sums)
+    # The all-reduces of all hosts, with the steps that they lie in.
+    every = pl.concat(
+        host_calls.filter(pl.col("kind") == _KIND).with_columns(
+            host=pl.lit(host),
+            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
+        )
+        for host, host_calls in known_hosts(collective_calls).items()
+    )
+    large = _large_reduces(every)
+    rate, source = _link_rate(devices, judged, large)
     return ExchangeSignals(
         label=judged.label,
         kinds=frozenset(mine["kind"].unique().to_list()),
@@ -178,9 +185,9 @@ def exchange_signals(
         step_confidence=judged.step_confidence,
         window_ps=tuple((steps["end_ps"] - steps["start_ps"]).to_list()),
         exposed_ps=tuple(per_step["exposed_ps"].to_list()),
-        count=_mean(per_step["count"]),
-        small=_mean(per_step["small"]) if known else None,
-        bytes=_mean(per_step["bytes"]) if known else None,
+        count=count,
+        small=small if known else None,
+        bytes=size if known else None,
         least_ps=_mean_of_step(large, "least_ps"),
         expected_ps=None
         if rate is None or large["bus_bytes"].null_count() or not large.height
@@ -189,22 +196,11 @@ def exchange_signals(
         workers=max(large["members"].to_list(), default=0),
         gb_per_s=rate,
         rate_source=source,
-        calls=_together(every, judged.label, rate),
+        calls=_matched_reduces(every, judged.label, rate),
     )
 
 
-def _every(calls: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Return the all-reduces of all hosts that lie in a step."""
-    return pl.concat(
-        of_host.filter(pl.col("kind") == _KIND).with_columns(
-            host=pl.lit(host),
-            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
-        )
-        for host, of_host in calls.items()
-    )
-
-
-def _large(every: pl.DataFrame) -> pl.DataFrame:
+def _large_reduces(every: pl.DataFrame) -> pl.DataFrame:
     """Return the large all-reduces, each once: `step`, `least_ps`, `bus_bytes`."""
     matched = matched_collectives(
         every.filter(pl.col("bytes") >= THRESHOLDS.large_exchange.value)
@@ -224,7 +220,9 @@ def _large(every: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _together(every: pl.DataFrame, label: str, rate: float | None) -> pl.DataFrame:
+def _matched_reduces(
+    every: pl.DataFrame, label: str, rate: float | None
+) -> pl.DataFrame:
     """Return what is known of the all-reduces of one device, one by one."""
     host, _, device = label.rpartition(":")
     link = pl.col("bus_bytes") / (rate * _GIGA) * PS_PER_S if rate else None
@@ -240,13 +238,13 @@ def _together(every: pl.DataFrame, label: str, rate: float | None) -> pl.DataFra
     )
 
 
-def _rate(
+def _link_rate(
     hosts: OfHosts[pl.DataFrame], judged: StepShares, large: pl.DataFrame
 ) -> tuple[float | None, str | None]:
     """Return the rate of the link in 10^9 bytes/s, and who says so."""
     devices = hosts[judged.host]
     if isinstance(devices, Unavailable):
-        # Beside the best of its own, an exchange that is as slow as all others is fast.
+        # Next to the best of its own, one that is as slow as all others is fast.
         return None, None
     if len(hosts) == 1:
         names = devices.filter(pl.col("device") == judged.device)["name"]
@@ -262,10 +260,6 @@ def _rate(
         return None, None
     best = float(rates.drop_nulls().to_numpy().max())
     return best * PS_PER_S / _GIGA, "recording"
-
-
-def _mean(values: pl.Series) -> float:
-    return float(values.sum()) / max(len(values), 1)
 
 
 def _mean_of_step(large: pl.DataFrame, column: str) -> float:

@@ -37,7 +37,7 @@ _CONVOLUTION: Final = Pattern(r"conv", re.IGNORECASE)
 _MULTIPLE: Final = 8
 
 
-def described(
+def kernel_traits(
     rows: pl.DataFrame, shapes: pl.Series, strings: Sequence[str]
 ) -> pl.DataFrame:
     """Return `converts`, `reorders`, `odd_size`, `sized` and `shape` of each row.
@@ -56,11 +56,11 @@ def described(
         strict=True,
     ):
         given = from_text(strings[handle]) if handle >= 0 else None
-        tensors = None if given is None else tuple(given.every())
+        tensors = None if given is None else tuple(given.each_tensor())
         odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
-        converts = _converts(type_ or "", name, tensors)
+        converts = _converts_types(type_ or "", name, tensors)
         reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
-        shape = _shape(type_, tensors) if eligible and tensors else None
+        shape = _product_shape(type_, tensors) if eligible and tensors else None
         found.append((converts, reorders, odd, tensors is not None, shape))
     schema = {
         "converts": pl.Boolean(),
@@ -72,7 +72,9 @@ def described(
     return pl.DataFrame(found, schema=schema, orient="row")
 
 
-def _converts(type_: str, name: str, tensors: Sequence[Tensor] | None) -> bool | None:
+def _converts_types(
+    type_: str, name: str, tensors: Sequence[Tensor] | None
+) -> bool | None:
     if _CONVERTS.search(type_) or _CONVERTING.search(name):
         return True
     if type_ != _COPY:
@@ -82,7 +84,7 @@ def _converts(type_: str, name: str, tensors: Sequence[Tensor] | None) -> bool |
     return tensors[0].dtype != tensors[1].dtype
 
 
-def _shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
+def _product_shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
     """Return what products of one op and size have in common, whatever their types."""
     if type_ is None:
         return None

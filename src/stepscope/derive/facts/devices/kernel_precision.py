@@ -93,7 +93,7 @@ class _Kernels(Frozen, frozen=True):
         found: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
         return found
 
-    def shares(self) -> dict[str, int]:
+    def group_times(self) -> dict[str, int]:
         """Return the kernel time of each group that `PrecisionSignals` reports."""
         eligible = self.eligible == 1
         chosen = {
@@ -235,8 +235,8 @@ def precision_signals(
     host = busiest.host
     of_host = present(trace[host])
     per_step = _per_step(busiest, account[host], windows[host])
-    ops = _largest(of_host, busiest, activity_ops[host])
-    shares = [one.shares() for one in found]
+    ops = _largest_ops(of_host, busiest, activity_ops[host])
+    shares = [one.group_times() for one in found]
     totals = {name: sum(one[name] for one in shares) for name in shares[0]}
     return PrecisionSignals(
         **totals,
@@ -247,13 +247,22 @@ def precision_signals(
         step_confidence=step_basis(steps[host]).confidence,
         kernels=sum(int(one.count.sum()) for one in found),
         narrow_kernels=sum(int(one.count[one.narrow].sum()) for one in found),
-        evidence_percent=_evidence_shares(found, totals["eligible_ps"]),
+        evidence_percent={
+            kind.name.lower(): 100 * time / totals["eligible_ps"]
+            for kind in PrecisionEvidence
+            if (
+                time := sum(
+                    one.time((one.eligible == 1) & (one.evidence == kind))
+                    for one in found
+                )
+            )
+        },
         largest=ops,
-        causes=_causes(busiest, ops, per_step),
+        causes=_cause_shares(busiest, ops, per_step),
         devices=tuple(
             f"{one.host}:{number}" for one in found for number in np.unique(one.device)
         ),
-        evidence=_ranges(of_host, busiest),
+        evidence=_longest_ranges(of_host, busiest),
     )
 
 
@@ -304,19 +313,7 @@ def _per_step(
     )
 
 
-def _evidence_shares(found: list[_Kernels], eligible_ps: int) -> dict[str, float]:
-    if not eligible_ps:
-        return {}
-    shares = {
-        kind.name.lower(): sum(
-            one.time((one.eligible == 1) & (one.evidence == kind)) for one in found
-        )
-        for kind in PrecisionEvidence
-    }
-    return {kind: 100 * time / eligible_ps for kind, time in shares.items() if time}
-
-
-def _largest(
+def _largest_ops(
     trace: TraceData, kernels: _Kernels, named: ActivityOps | Unavailable
 ) -> tuple[Fact, ...]:
     """Return the ops with most eligible time in 32 bit or TF32."""
@@ -351,7 +348,7 @@ def _largest(
     )
 
 
-def _causes(
+def _cause_shares(
     kernels: _Kernels, ops: tuple[Fact, ...], per_step: _PerStep | None
 ) -> tuple[CauseShare, ...]:
     """Return the shares of the step that the largest ops take."""
@@ -369,7 +366,7 @@ def _causes(
     )
 
 
-def _ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]:
+def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]:
     activity = kernels.activity
     wide = kernels.rows(kernels.wide)
     found = []

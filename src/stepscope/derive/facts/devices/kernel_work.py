@@ -14,8 +14,8 @@ from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import is_plain_kernel, plain_name
 from stepscope.derive.facts.devices.kernel_kinds import (
     FusableRuns,
-    described,
     fusable_runs,
+    kernel_traits,
 )
 from stepscope.derive.facts.evidence import Evidence, event_labels
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
@@ -86,7 +86,7 @@ class KernelWork(Frozen, frozen=True, dict=True):
     @cached_property
     def longest(self) -> pl.DataFrame:
         """Of `shown`, the longest row of each class, the longest first."""
-        return _longest(self.shown)
+        return _longest_by_class(self.shown)
 
     def evidence(self, chosen: pl.DataFrame, most: int) -> tuple[Evidence, ...]:
         """Return where some rows run in the typical step, the longest first."""
@@ -132,20 +132,20 @@ def kernel_work(
     classes = present(activity_classes[judged.host])
     placed = present(windows[judged.host])
     named = present(activity_ops[judged.host])
-    stepped = judged.step_source is not None and not _is_null(table.rows["step_ps"])
+    stepped = judged.step_source is not None and bool(table.rows["step_ps"].count())
     steps = 1
     if stepped:
         flags = placed.rows["flags"]
         steps = len(flags) - int(flags.list.contains("unrecorded").sum())
-    rows = _rows(table, classes, named, judged.device, steps, stepped=stepped)
-    rows = rows.hstack(described(rows, classes.rows["shape"], of_host.strings))
-    rows = rows.with_columns(speedup=_speedups(rows))
+    rows = _kernel_rows(table, classes, named, judged.device, steps, stepped=stepped)
+    rows = rows.hstack(kernel_traits(rows, classes.rows["shape"], of_host.strings))
+    rows = rows.with_columns(speedup=_narrow_speedups(rows))
     if not rows.height:
         return NO_KERNELS
-    shown = _shown(of_host, judged.device, placed, classes)
+    shown = _typical_step_rows(of_host, judged.device, placed, classes)
     # Track and name of the longest kernel of each class in the shown step.
     wanted = pl.col("class").is_in(rows["class"].head(_NAMED).implode())
-    events = _longest(shown.filter(wanted))["event"].drop_nulls()
+    events = _longest_by_class(shown.filter(wanted))["event"].drop_nulls()
     return KernelWork(
         label=judged.label,
         steps=steps,
@@ -160,7 +160,7 @@ def kernel_work(
     )
 
 
-def _speedups(rows: pl.DataFrame) -> pl.Series:
+def _narrow_speedups(rows: pl.DataFrame) -> pl.Series:
     """Compare each kernel with those for 16 bit that do products of the same sizes."""
     told = rows.filter(pl.col("told") & ~pl.col("collective"))
     told = told.filter((pl.col("precision") == "16") & pl.col("shape").is_not_null())
@@ -177,11 +177,7 @@ def _speedups(rows: pl.DataFrame) -> pl.Series:
     )["speedup"]
 
 
-def _is_null(values: pl.Series) -> bool:
-    return values.null_count() == len(values)
-
-
-def _rows(
+def _kernel_rows(
     table: Kernels,
     classes: ActivityClasses,
     named: ActivityOps,
@@ -229,7 +225,7 @@ def _rows(
     )
 
 
-def _shown(
+def _typical_step_rows(
     trace: TraceData, device: int, windows: Windows, classes: ActivityClasses
 ) -> pl.DataFrame:
     """Return what the device did in the judged step of median length."""
@@ -258,7 +254,7 @@ def _shown(
     )
 
 
-def _longest(shown: pl.DataFrame) -> pl.DataFrame:
+def _longest_by_class(shown: pl.DataFrame) -> pl.DataFrame:
     return (
         shown.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
         .sort("dur", "start_ps", descending=[True, False])

@@ -117,7 +117,7 @@ def launches_one_program(
     start_ps = ints(correlation.launches, "start_ps")
     # A read-back has a call of its own, whatever is compiled.
     kernels = np.isin(codes(correlation.activity, "kind"), _KERNELS)
-    led = _chosen(correlation.launch_of_activity[kernels], len(start_ps))
+    led = _mark_rows(correlation.launch_of_activity[kernels], len(start_ps))
     if not len(calls):
         # Without compiled programs one launch a step is a graph.
         return bool(0 < led.sum() <= windows.rows.height)
@@ -125,11 +125,11 @@ def launches_one_program(
     if not len(held):
         return None
     using = calls.holding(start_ps[correlation.activity_count_of_launch > 0])
-    used = _chosen(using, len(calls)).sum()
+    used = _mark_rows(using, len(calls)).sum()
     return bool((held >= 0).mean() >= _HELD and used <= windows.rows.height)
 
 
-def _chosen(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
+def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
     """Return which of so many rows occur; -1 is none."""
     # None has the last place.
     found = np.zeros(of + 1, np.bool_)
@@ -168,12 +168,16 @@ def queue_signals(
     of_device = handles(correlation.activity, "device")
     known = np.flatnonzero(correlation.launch_of_activity >= 0)
     return {
-        device: _queue(known[of_device[known] == device], correlation, windows.measured)
+        device: _device_queue(
+            known[of_device[known] == device], correlation, windows.measured
+        )
         for device in np.unique(of_device[known]).tolist()
     }
 
 
-def _queue(rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame) -> Queue:
+def _device_queue(
+    rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame
+) -> Queue:
     """Follow the queue of one device.
 
     Args:
@@ -187,7 +191,7 @@ def _queue(rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame) ->
     slow = ints(launches, "dur_ps")[calls] > THRESHOLDS.slow_launch_call.value
     late = tied.latency_ps[rows] > THRESHOLDS.late_start.value
     into, out_of = np.sort(called[call]), np.sort(begun)
-    inside = _within(out_of, starts, ends)
+    inside = _lie_in_ranges(out_of, starts, ends)
     waiting = np.searchsorted(into, out_of, side="right") - np.arange(len(out_of))
     steps = len(measured)
     # The mean length of the queue in each part of a step, mean of the steps.
@@ -195,17 +199,18 @@ def _queue(rows: NDArray[np.intp], tied: Correlation, measured: pl.DataFrame) ->
     offsets = (ends - starts)[:, None] * parts
     edges = starts[:, None] + offsets.astype(np.int64)
     # Time in the queue up to each edge, added up over all works.
-    held = _elapsed(into, edges) - _elapsed(out_of, edges)
+    held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
     return Queue(
         lengths=tuple(np.maximum(mean.mean(axis=0), 0.0).tolist()),
         longest=int(waiting[inside].max(initial=0)),
-        slow_calls=float(_within(called[calls[slow]], starts, ends).sum()) / steps,
-        late_starts=float(_within(begun[late], starts, ends).sum()) / steps,
+        slow_calls=float(_lie_in_ranges(called[calls[slow]], starts, ends).sum())
+        / steps,
+        late_starts=float(_lie_in_ranges(begun[late], starts, ends).sum()) / steps,
     )
 
 
-def _within(
+def _lie_in_ranges(
     times: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return which times lie in one of some ranges that do not overlap."""
@@ -214,7 +219,9 @@ def _within(
     return found
 
 
-def _elapsed(since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.float64]:
+def _elapsed_time(
+    since: NDArray[np.int64], until: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Return the time from each of some moments until others, added up."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")

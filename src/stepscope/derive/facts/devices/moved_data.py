@@ -73,7 +73,7 @@ class _Rows(Frozen, frozen=True):
     window: NDArray[np.int64]
     large: NDArray[np.bool_]
 
-    def times(
+    def sum_by_window(
         self, chosen: NDArray[np.bool_], values: NDArray[np.int64], windows: int
     ) -> NDArray[np.int64]:
         """Sum some rows by window."""
@@ -88,12 +88,15 @@ def moved_data(
 ) -> MovedData | Unavailable | None:
     """Look at the host whose copies hold its devices up most; None without several."""
     found = known_hosts(host_moves).values()
-    return max(found, key=_held_up) if found else first_reason(host_moves)
-
-
-def _held_up(one: MovedData) -> float:
-    held = sum(one.in_turn_ps) + sum(one.between_ps) + sum(one.gathered_ps)
-    return held / max(sum(one.window_ps), 1)
+    if not found:
+        return first_reason(host_moves)
+    return max(
+        found,
+        key=lambda host: (
+            sum((*host.in_turn_ps, *host.between_ps, *host.gathered_ps))
+            / max(sum(host.window_ps), 1)
+        ),
+    )
 
 
 def host_moves(
@@ -115,14 +118,16 @@ def host_moves(
         return None
     host, measured = trace.host, windows.measured
     starts, ends = ints(measured, "start_ps"), ints(measured, "end_ps")
-    rows = _rows(device_activity, exposure.alone_ps, starts, ends)
-    waits, last = _in_turn(rows, idle, len(starts))
-    gathered, gathering = _gathered(rows, idle, len(starts))
+    rows = _judged_copies(device_activity, exposure.alone_ps, starts, ends)
+    waits, last = _waits_in_turn(rows, idle, len(starts))
+    gathered, gathering = _gathered_results(rows, idle, len(starts))
     order = sorted(idle, key=lambda device: (device != last, device))
     basis = step_basis(steps)
     count = len(starts)
     sums = [
-        rows.times((rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count)
+        rows.sum_by_window(
+            (rows.kind == _PEER) & (rows.device == device), rows.alone_ps, count
+        )
         for device in idle
     ]
     return MovedData(
@@ -135,11 +140,11 @@ def host_moves(
         between_ps=tuple(max(sums, key=lambda one: int(one.sum())).tolist()),
         gathered_ps=tuple(gathered.tolist()),
         gathering=None if gathering is None else f"{host}:{gathering}",
-        bytes=_bytes(rows, host, len(starts)),
+        bytes=_bytes_by_way(rows, host, len(starts)),
     )
 
 
-def _rows(
+def _judged_copies(
     activity: pl.DataFrame,
     alone_ps: NDArray[np.int64],
     starts: NDArray[np.int64],
@@ -167,7 +172,7 @@ def _rows(
     )
 
 
-def _in_turn(
+def _waits_in_turn(
     rows: _Rows, idle: dict[int, Spans], count: int
 ) -> tuple[NDArray[np.int64], int | None]:
     """Return how long the device that is fed last idles while the others are fed.
@@ -204,7 +209,7 @@ def _in_turn(
     return waits, max(dict.fromkeys(lasts), key=lasts.count, default=None)
 
 
-def _gathered(
+def _gathered_results(
     rows: _Rows, idle: dict[int, Spans], count: int
 ) -> tuple[NDArray[np.int64], int | None]:
     """Return the results alone where one device copies all of them, and which."""
@@ -212,10 +217,10 @@ def _gathered(
     by_device = [one for one in idle if (results & (rows.device == one)).any()]
     if len(by_device) != 1:
         return np.zeros(count, np.int64), None
-    return rows.times(results, rows.alone_ps, count), by_device[0]
+    return rows.sum_by_window(results, rows.alone_ps, count), by_device[0]
 
 
-def _bytes(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], float]:
+def _bytes_by_way(rows: _Rows, host: str, count: int) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
     for device in np.unique(rows.device).tolist():
         label = f"{host}:{device}"

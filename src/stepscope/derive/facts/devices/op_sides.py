@@ -20,8 +20,6 @@ from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stepscope.derive.account.parts import AccountParts
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.database import DeviceOps
@@ -67,7 +65,10 @@ def placement_signals(
     launches: pl.DataFrame | Unavailable,
 ) -> dict[int | None, tuple[HostPlaced, ...]]:
     """Return the ops that each device waits for, `host:device` → most time first."""
-    scopes = set() if isinstance(device_ops, Unavailable) else _scopes(device_ops.rows)
+    scopes = set()
+    if not isinstance(device_ops, Unavailable):
+        names = device_ops.rows["name"].drop_nulls()
+        scopes = {name.partition("/")[0] for name in names if "/" in name}
     types = _on_host(host_op_events, events, launches)
     rows = account_parts.rows
     waits = rows.filter(
@@ -78,7 +79,7 @@ def placement_signals(
     )
     return {
         device: tuple(
-            HostPlaced(name, _kind(name, types[name], scopes), time_ps)
+            HostPlaced(name, _kind_of_op(name, types[name], scopes), time_ps)
             for name, time_ps in waits.filter(pl.col("device") == device)
             .group_by("name")
             .agg(pl.col("time_ps").sum())
@@ -120,12 +121,7 @@ def _on_host(
     return {name: type_ for name, type_ in own.iter_rows() if name not in elsewhere}
 
 
-def _scopes(rows: pl.DataFrame) -> set[str]:
-    names = rows["name"].drop_nulls().to_list()
-    return {name.partition("/")[0] for name in names if "/" in name}
-
-
-def _kind(name: str, type_: str | None, scopes: set[str]) -> str:
+def _kind_of_op(name: str, type_: str | None, scopes: set[str]) -> str:
     what = type_ or name
     if _HEAVY.search(what):
         return "heavy"
@@ -151,26 +147,15 @@ class OpsOnSides(Frozen, frozen=True):
 def ops_on_sides(*, op_placement: OfHosts[OpPlacement]) -> OpsOnSides | Unavailable:
     """Add up the ops of all hosts."""
     hosts = known_hosts(op_placement).values()
-    counted = [
-        (one.device_executions, one.host_executions)
-        for one in hosts
-        if one.device_executions is not None and one.host_executions is not None
-    ]
-    timed = [
-        (one.device_self_ps, one.host_self_ps)
-        for one in hosts
-        if one.device_self_ps is not None and one.host_self_ps is not None
-    ]
     why = first_reason(op_placement)
-    if why is not None and not counted and not timed:
-        return why
-    return OpsOnSides(
-        count_percent=_percent_on_devices(counted),
-        time_percent=_percent_on_devices(timed),
-    )
-
-
-def _percent_on_devices(sides: Sequence[tuple[int, int]]) -> float | None:
-    on_devices = sum(device for device, _ in sides)
-    every = sum(map(sum, sides))
-    return 100 * on_devices / every if every else None
+    percents: list[float | None] = []
+    for sides in (
+        [(host.device_executions, host.host_executions) for host in hosts],
+        [(host.device_self_ps, host.host_self_ps) for host in hosts],
+    ):
+        known = [(device, host) for device, host in sides if None not in (device, host)]
+        on_devices = sum(device or 0 for device, _ in known)
+        every = on_devices + sum(host or 0 for _, host in known)
+        percents.append(100 * on_devices / every if every else None)
+        why = None if known else why
+    return OpsOnSides(*percents) if why is None else why

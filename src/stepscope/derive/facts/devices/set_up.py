@@ -22,16 +22,14 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import HostClass
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
-from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
     from numpy.typing import NDArray
 
-    from stepscope.derive.account.owned_time import Account, DeviceAccount
+    from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
@@ -48,8 +46,8 @@ _OWNERS: Final = ("launch", "host_compute")
 #: which there are some.
 _TIMES_LONGER: Final = 20
 _LATER_RUNS: Final = 3
-_BEGIN_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamBeginCapture")
-_END_CAPTURE: Final = Pattern(r"^(?:cuda|cu|hip)StreamEndCapture")
+_BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
+_END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
 
 
 class SetUp(Frozen, frozen=True):
@@ -87,7 +85,7 @@ class _Calls(Frozen, frozen=True):
         """Return when any of them ran."""
         return Spans.from_events(self.start_ps, self.dur_ps)
 
-    def held(self, spans: Spans) -> dict[str, int]:
+    def time_by_name(self, spans: Spans) -> dict[str, int]:
         """Return how much of a set runs in the calls of each name."""
         within = spans.within(self.start_ps, self.start_ps + self.dur_ps)
         by_name = np.bincount(self.name, weights=within)
@@ -114,25 +112,29 @@ def set_up_signals(
     least_ps = long_stretch_ps(launch_facts.latency_ps)
     seen = function_frames, function_purposes
     calls = (
-        _recorded(trace, event_kinds, least_ps),
-        _sampled(*seen, least_ps),
-        _first_runs(trace, event_kinds, least_ps),
+        _recorded_calls(trace, event_kinds, least_ps, ops=False),
+        _sampled_calls(*seen, least_ps),
+        _recorded_calls(trace, event_kinds, least_ps, ops=True),
     )
     begin, end = ints(measured, "start_ps"), ints(measured, "end_ps")
     judged = Spans.from_events(begin, end - begin)
     whole = judged.length_ps
-    captured = _captures(trace)
+    captured = _capture_spans(trace)
     found: dict[int | None, SetUp] = {}
     for device in account.devices:
         if device.device is None:
             continue
         waits = Spans.union_of(device.idle[owner] for owner in _OWNERS) & judged
-        over = waits & (Spans.empty() if windows.has_steps else _after(device, judged))
+        over = Spans.empty()
+        worked = (judged - Spans.union_of(device.idle.values())).hull
+        # A device without any work has no time after it.
+        if not windows.has_steps and worked is not None and judged.hull is not None:
+            over = waits & judged.clip(worked[1], judged.hull[1])
         into_graph = (waits - over) & captured
         first = waits - over - into_graph
-        long_ps, by_name = _held(first, calls)
+        long_ps, by_name = _held_time(first, calls)
         # What an op does in its first run is not told by any call of the runtime.
-        called_ps, _ = _held(first, calls[:-1])
+        called_ps, _ = _held_time(first, calls[:-1])
         lengths: dict[Kind, int] = {
             "set_up" if 2 * called_ps >= long_ps else "first_runs": long_ps,
             "captured": into_graph.length_ps,
@@ -143,8 +145,11 @@ def set_up_signals(
             continue
         if kind == "over":
             # A program ends with many short calls.
-            short = (_recorded(trace, event_kinds, 0), _sampled(*seen, 0))
-            _, by_name = _held(over, (*short, calls[-1]))
+            short = (
+                _recorded_calls(trace, event_kinds, 0, ops=False),
+                _sampled_calls(*seen, 0),
+            )
+            _, by_name = _held_time(over, (*short, calls[-1]))
         elif kind == "captured":
             by_name = Counter()
         found[device.device] = SetUp(
@@ -158,72 +163,40 @@ def set_up_signals(
     return found
 
 
-def _held(waits: Spans, calls: Sequence[_Calls | None]) -> tuple[int, Counter[str]]:
+def _held_time(
+    waits: Spans, calls: Sequence[_Calls | None]
+) -> tuple[int, Counter[str]]:
     """Return how much of a set long calls hold, in all and by name."""
     by_name: Counter[str] = Counter()
     waited_ps = waits.length_ps
     # What was recorded itself is not taken from samples once more.
     for some in filter(None, calls):
-        by_name.update(some.held(waits))
+        by_name.update(some.time_by_name(waits))
         waits = waits - some.spans()
     return waited_ps - waits.length_ps, by_name
 
 
-def _after(device: DeviceAccount, judged: Spans) -> Spans:
-    """Return the judged time after a device's last work; none where it had no work."""
-    worked = (judged - Spans.union_of(device.idle.values())).hull
-    hull = judged.hull
-    return (
-        Spans.empty()
-        if worked is None or hull is None
-        else judged.clip(worked[1], hull[1])
-    )
-
-
-def _captures(trace: TraceData) -> Spans:
-    events, names = trace.table("events"), trace.table("event_types")
-    if isinstance(events, Unavailable) or isinstance(names, Unavailable):
+def _capture_spans(trace: TraceData) -> Spans:
+    events, types = trace.table("events"), trace.table("event_types")
+    if isinstance(events, Unavailable) or isinstance(types, Unavailable):
         return Spans.empty()
     begins, ends = (
-        _times(events, names["name"].to_list(), which)
-        for which in (_BEGIN_CAPTURE, _END_CAPTURE)
+        np.sort(
+            ints(events, "start_ps")[
+                types["name"].str.contains(call).to_numpy()[handles(events, "type")]
+            ]
+        )
+        for call in (_BEGIN_CAPTURE, _END_CAPTURE)
     )
-    at = np.searchsorted(ends, begins)
-    known = at < len(ends)
-    begins, last = begins[known], ends[at[known]]
-    return Spans.from_events(begins, last - begins)
+    end = np.searchsorted(ends, begins)
+    known = end < len(ends)
+    return Spans.from_events(begins[known], ends[end[known]] - begins[known])
 
 
-def _times(
-    events: pl.DataFrame, names: Sequence[str], which: Pattern[str]
-) -> NDArray[np.int64]:
-    wanted = np.fromiter((bool(which.search(name)) for name in names), bool, len(names))
-    return np.sort(ints(events, "start_ps")[wanted[handles(events, "type")]])
-
-
-def _recorded(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
+def _recorded_calls(
+    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int, *, ops: bool
 ) -> _Calls | None:
-    events, names = trace.table("events"), trace.table("event_types")
-    if (
-        isinstance(kinds, Unavailable)
-        or isinstance(events, Unavailable)
-        or isinstance(names, Unavailable)
-    ):
-        return None
-    types, dur = handles(events, "type"), ints(events, "dur_ps")
-    rows = np.flatnonzero(
-        (dur >= least_ps) & (kinds.host_class == HostClass.API)[types]
-    )
-    return _Calls(
-        ints(events, "start_ps")[rows], dur[rows], types[rows], names["name"].to_list()
-    )
-
-
-def _first_runs(
-    trace: TraceData, kinds: EventKinds | Unavailable, least_ps: int
-) -> _Calls | None:
-    """Return the first runs of ops that are long beside the later ones."""
+    """Return the long calls of a runtime, or the long first runs of ops."""
     events, names = trace.table("events"), trace.table("event_types")
     if (
         isinstance(kinds, Unavailable)
@@ -233,21 +206,24 @@ def _first_runs(
         return None
     types, dur = handles(events, "type"), ints(events, "dur_ps")
     start, track = ints(events, "start_ps"), handles(events, "track")
-    long = np.flatnonzero((dur >= least_ps) & kinds.is_op()[types])
-    rows = []
-    for kind in np.unique(types[long]).tolist():
-        runs = np.flatnonzero(types == kind)
-        first = runs[np.argmin(start[runs])]
-        later = dur[runs[runs != first]]
-        if len(later) >= _LATER_RUNS and dur[first] >= max(
-            least_ps, _TIMES_LONGER * float(np.median(later))
-        ):
-            rows.append(int(first))
-    found = _innermost(np.array(rows, np.int64), track, start, dur)
-    return _Calls(start[found], dur[found], types[found], names["name"].to_list())
+    wanted = kinds.is_op() if ops else kinds.host_class == HostClass.API
+    rows = np.flatnonzero((dur >= least_ps) & wanted[types])
+    if ops:
+        firsts = []
+        for kind in np.unique(types[rows]).tolist():
+            runs = np.flatnonzero(types == kind)
+            first = runs[np.argmin(start[runs])]
+            later = dur[runs[runs != first]]
+            # A first run is long next to the later ones.
+            if len(later) >= _LATER_RUNS and dur[first] >= max(
+                least_ps, _TIMES_LONGER * float(np.median(later))
+            ):
+                firsts.append(int(first))
+        rows = _innermost_rows(np.array(firsts, np.int64), track, start, dur)
+    return _Calls(start[rows], dur[rows], types[rows], names["name"].to_list())
 
 
-def _innermost(
+def _innermost_rows(
     rows: NDArray[np.int64],
     track: NDArray[np.int32],
     start_ps: NDArray[np.int64],
@@ -261,7 +237,7 @@ def _innermost(
     return found
 
 
-def _sampled(
+def _sampled_calls(
     frames: FunctionFrames | Unavailable,
     purposes: FunctionPurposes | Unavailable,
     least_ps: int,

@@ -80,12 +80,14 @@ def small_kernels(
     known = [types.get(key) for key in rows[["device", "op_name"]].iter_rows()]
     rows = rows.with_columns(pl.Series("type", known, dtype=pl.String))
     return {
-        device: _groups(rows.filter(pl.col("device") == device), steps) if steps else ()
+        device: _work_groups(rows.filter(pl.col("device") == device), steps)
+        if steps
+        else ()
         for device in rows["device"].unique().sort()
     }
 
 
-def _groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
+def _work_groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
     named = pl.col("op_name").fill_null("") != ""
     total, count = int(rows["total_ps"].sum()), int(rows["count"].sum())
     summed = (
@@ -120,7 +122,7 @@ def _making_batches(
     track: NDArray[np.int32],
     start_ps: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Return which ops begin while their thread makes a batch: none of the step's."""
+    """Return which ops begin while their thread produces a batch: not the step's."""
     found = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):
         return found
@@ -201,7 +203,7 @@ def small_ops(
         nothing = (0,) * steps
         return SmallOps(nothing, nothing, nothing, per_step=0.0, mean_ps=None, names=())
     short = rows.with_columns(short=pl.col("type").is_in(often["type"].to_list()))
-    gaps = _gaps(short)
+    gaps = _dispatch_gaps(short)
     times = np.zeros(steps, np.int64)
     np.add.at(times, gaps["window"].to_numpy(), gaps["gap"].to_numpy())
     most = THRESHOLDS.op_call.value * pl.col("count")
@@ -235,7 +237,7 @@ def small_ops(
     )
 
 
-def _gaps(rows: pl.DataFrame) -> pl.DataFrame:
+def _dispatch_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the pauses between two short ops that follow each other on a thread."""
     ordered = rows.sort("track", "start", "end", descending=[False, False, True])
     return ordered.select(

@@ -45,7 +45,7 @@ class PythonElements(Frozen, frozen=True):
     Attributes:
         percent: The share of the waits in which such an op runs.
         function: The program's function that was seen most within them; None where
-            none was seen. It has no share: brief calls are seldom found by a look.
+            none was seen. It has no share: brief calls are rarely sampled.
         of_keras: Whether a `PyDataset` of Keras calls it, which has workers of its own.
         waiting: In how much of that time no thread of the program wanted a core: then
             the function waits, and holds no lock; None where no clock tells.
@@ -82,7 +82,7 @@ def python_elements(
         function_purposes, Unavailable
     ):
         function, keras = (
-            function_frames.called_most(function_purposes.types_of(work))
+            function_frames.called_most(function_purposes.types_with_work(work))
             for work in _CALLERS
         )
     waiting = None
@@ -125,15 +125,15 @@ def loader_calls(
 ) -> LoaderCalls | None:
     """Return what loaders call, of the hosts on which a loader was seen at work."""
     frames = function_frames
-    fetches = function_purposes.types_of("fetches_from_loader")
+    fetches = function_purposes.types_with_work("fetches_from_loader")
     asked = np.isin(frames.type, fetches)
     if not asked.any():
         return None
-    below = frames.called_from(asked)
+    below = frames.rows_called_from(asked)
     length = frames.end_ps - frames.start_ps
-    kinds, at = np.unique(frames.type, return_inverse=True)
-    every = np.bincount(at, weights=length)
-    called = np.bincount(at, weights=length * below)
+    kinds, place = np.unique(frames.type, return_inverse=True)
+    every = np.bincount(place, weights=length)
+    called = np.bincount(place, weights=length * below)
     return LoaderCalls(
         {
             (name.function, name.file, name.line): 100 * part / max(whole, 1)
@@ -184,7 +184,7 @@ def made_elsewhere(
     """
     if naming.program is None or not naming.system.any():
         return {}
-    rows = host_states.classes.rows.rows(naming.program)
+    rows = host_states.classes.rows.track_rows(naming.program)
     calls = []
     for pattern in (_SENT, _THREADS):
         kinds = [
@@ -193,7 +193,7 @@ def made_elsewhere(
             if pattern.search(naming.names[kind] or "")
         ]
         waiting = np.isin(naming.types[rows], kinds)
-        calls.append(host_states.classes.rows.spans(rows, waiting))
+        calls.append(host_states.classes.rows.covered_spans(rows, waiting))
     about = () if isinstance(idle_topics, Unavailable) else idle_topics.devices
     made: dict[int | None, dict[str, MadeElsewhere]] = {}
     for number, device in enumerate(account.devices):

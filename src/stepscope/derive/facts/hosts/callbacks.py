@@ -40,7 +40,7 @@ class CalledBack(Frozen, frozen=True, eq=True):
     """The functions that ops of the steps call, most time first.
 
     Each has the share of the ops that call it: the threads that these run on are looked
-    at too seldom to say how long a function runs.
+    at too rarely to say how long a function runs.
 
     Attributes:
         working: Those that the steps need.
@@ -65,7 +65,7 @@ def called_back(
 
     A function is of an op if most of what was seen of it lies within runs of the op on
     threads that drive the steps, and no other such function was seen there more: what a
-    framework calls beside the steps, to make a batch ahead, holds none of them. On the
+    framework calls in parallel with them, to make a batch ahead, blocks none. On the
     program's own threads a stack is proof, and the account says how long it ran.
     """
     own = next((it for it in step_shares if it.device is None), None)
@@ -74,7 +74,7 @@ def called_back(
     ran = _callback_runs(trace, host_states, naming)
     to_work, to_debug = (
         _parts_called(
-            *(named, function_frames, function_purposes.types_of(*works), ran),
+            *(named, function_frames, function_purposes.types_with_work(*works), ran),
             total_ps=own.total_ps,
         )
         for named, works in (
@@ -93,8 +93,8 @@ def _callback_runs(
     types = handles(events, "type")
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
     runs: dict[str, list[Spans]] = defaultdict(list)
-    for track in states.classes.threads.tracks():
-        rows = states.classes.rows.rows(track)
+    for track in states.classes.threads.driving_tracks():
+        rows = states.classes.rows.track_rows(track)
         for kind in np.unique(types[rows]).tolist():
             name = named.names[kind]
             if name and _OPS.search(name):

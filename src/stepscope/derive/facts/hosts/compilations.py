@@ -68,9 +68,9 @@ def compile_signals(
     traced = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, code, texts = text_codes(trace, host_values[StatKey.FUNCTION_CALL])
-        anew = np.array([text.startswith("traced") for text in texts], np.bool_)
+        retraced = np.array([text.startswith("traced") for text in texts], np.bool_)
         if len(owner):
-            traced = owner[anew[code]].astype(np.int64)
+            traced = owner[retraced[code]].astype(np.int64)
     rows = np.union1d(rows, traced)
     if not len(rows):
         return None
@@ -99,7 +99,7 @@ def _compiled_functions(
         reasons = texts_of(trace, values, rows.astype(np.int32), handle)
     stop = begin + ints(events, "dur_ps")[rows]
     types = names[handles(events, "type")[rows]].to_list()
-    calls = _PjitCalls.of_threads(trace, kinds, rows)
+    calls = _PjitCalls.calls_on_threads(trace, kinds, rows)
     functions: list[str | None] = []
     for name, row, is_call in zip(types, rows, np.isin(rows, traced), strict=True):
         match = None if is_call else _FUNCTION.match(name)
@@ -117,7 +117,7 @@ def _compiled_functions(
         }
     )
     # Leave out what lies in another; a stage without a function takes its around it.
-    # Of events that stand for one stretch the one that names a function stays.
+    # Of events that stand for one interval the one that names a function stays.
     ordered = frame.sort(
         "track", "begin", "stop", "function", descending=[False, False, True, True]
     )
@@ -148,7 +148,7 @@ class _PjitCalls(Frozen, frozen=True):
     rows: dict[int, NDArray[np.int64]]
 
     @classmethod
-    def of_threads(
+    def calls_on_threads(
         cls, trace: TraceData, kinds: EventKinds, compiling: NDArray[np.int64]
     ) -> _PjitCalls:
         events = present(trace.table("events"))
@@ -157,8 +157,8 @@ class _PjitCalls(Frozen, frozen=True):
         rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
         rows = rows[np.argsort(starts[rows], kind="stable")]
         threads = np.unique(tracks[compiling]).tolist()
-        found = {track: rows[tracks[rows] == track] for track in threads}
-        return cls(events, names, found)
+        rows_by_thread = {track: rows[tracks[rows] == track] for track in threads}
+        return cls(events, names, rows_by_thread)
 
     def function_around(self, row: int) -> str | None:
         """Return the function whose call holds an event; None where none does."""
@@ -169,6 +169,6 @@ class _PjitCalls(Frozen, frozen=True):
         # A call lies in few others: the innermost one began last.
         for call in rows[max(past - _NESTED, 0) : past][::-1].tolist():
             if starts[call] + lasts[call] >= end:
-                found = _CALL.match(self.names[int(handles(self.events, "type")[call])])
-                return None if found is None else found["function"]
+                match = _CALL.match(self.names[int(handles(self.events, "type")[call])])
+                return None if match is None else match["function"]
         return None

@@ -97,11 +97,11 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     lines: FunctionLines | None = None
     pooled: Spans = Spans.empty()
 
-    def function(self, part: Part) -> FunctionTime:
+    def time_of_function(self, part: Part) -> FunctionTime:
         """Return a function, or some of its lines; one that never ran where unknown."""
         key = part.function, part.file, part.line
         time = self._functions.get(key) or FunctionTime(self, ())
-        return time if part.lines is None else time.at_lines(part.lines)
+        return time if part.lines is None else time.limited_to_lines(part.lines)
 
     @cached_property
     def _functions(
@@ -119,7 +119,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
     @cached_property
     def is_blurred(self) -> bool:
-        """Return whether samples come so seldom that a step holds few of them."""
+        """Return whether samples come so rarely that a step holds few of them."""
         hz = self.frames.hz
         if hz is None or not len(self.starts_ps):
             return False
@@ -181,7 +181,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
 
         Samples may join its calls. One call is for many batches, as it should be.
         """
-        kinds = self.purposes.types_of("predicts", "begins_prediction")
+        kinds = self.purposes.types_with_work("predicts", "begins_prediction")
         return any(int((self.frames.type == kind).sum()) > 1 for kind in kinds)
 
     def own_functions(self) -> tuple[Part, ...]:
@@ -195,17 +195,19 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
-            ran, part = self.spans_of([kind]), Part.of_function(name, 0.0)
+            ran, part = self.spans_of_types([kind]), Part.of_function(name, 0.0)
             if ran.length_ps >= _LOOP * self.inside.length_ps:
-                if self.function(part).mostly_predicts:
+                if self.time_of_function(part).mostly_predicts:
                     predicting.append(part)
             elif 2 * (ran & self.working).length_ps >= ran.length_ps > 0:
                 working.append(part)
         # Frames are in order, outer ones first.
-        predicting.sort(key=lambda part: int(np.argmax(self.function(part).rows)))
+        predicting.sort(
+            key=lambda part: int(np.argmax(self.time_of_function(part).rows))
+        )
         return (*working, *predicting[-1:])
 
-    def spans_of(self, kinds: Sequence[int]) -> Spans:
+    def spans_of_types(self, kinds: Sequence[int]) -> Spans:
         """Return when functions of some types ran on the threads that are asked."""
         types, start, length = self._runs_by_type
         first = np.searchsorted(types, kinds, side="left").tolist()
@@ -238,7 +240,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     kinds: tuple[int, ...]
     only: Spans | None = None
 
-    def at_lines(self, lines: tuple[int, int]) -> FunctionTime:
+    def limited_to_lines(self, lines: tuple[int, int]) -> FunctionTime:
         """Return the function as far as it is at some of its own lines."""
         spans = (it.spans for it in self.own_lines if (it.first, it.last) == lines)
         return FunctionTime(self.runs, self.kinds, Spans.union_of(spans))
@@ -257,12 +259,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     @cached_property
     def called_rows(self) -> NDArray[np.bool_]:
         """Return which of all frames it called."""
-        return self.runs.frames.called_from(self.rows)
+        return self.runs.frames.rows_called_from(self.rows)
 
     @cached_property
     def seen(self) -> Spans:
         """Return when samples say that it ran."""
-        seen = self.runs.spans_of(self.kinds)
+        seen = self.runs.spans_of_types(self.kinds)
         return seen if self.only is None else seen & self.only
 
     @cached_property
@@ -312,7 +314,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         runs = len(self.seen) if self.only is not None else int(self.rows.sum())
         return runs > 1
 
-    def without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
+    def change_without_it(self, *, effect_ms: float, only: Spans | None) -> Quiet:
         """Return the change that it goes with all that it calls.
 
         The threads that run the program then do nothing while it runs.
@@ -334,11 +336,13 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         it works, or most of the function is such silence.
         """
         runs = self.runs
-        told = runs.types_in_silence
-        if not np.isin(told, self.kinds).any():
+        in_silence = runs.types_in_silence
+        if not np.isin(in_silence, self.kinds).any():
             return Spans.empty()
         called = set(runs.frames.type[self.called_rows].tolist()) - set(self.kinds)
-        itself = self.seen - runs.spans_of([kind for kind in told if kind in called])
+        itself = self.seen - runs.spans_of_types(
+            [kind for kind in in_silence if kind in called]
+        )
         quiet, silent = itself & runs.quiet, itself & runs.silence
         works = runs.awake is not None and (
             (silent & runs.awake).length_ps >= _NEARLY_ALL * silent.length_ps
@@ -352,8 +356,8 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     def percent_of_work(self, *works: KnownWork) -> float:
         """Return for how much of its time functions of known work ran, in percent."""
-        kinds = self.runs.purposes.types_of(*works)
-        return self.percent_within(self.runs.spans_of(kinds)) if kinds else 0.0
+        kinds = self.runs.purposes.types_with_work(*works)
+        return self.percent_within(self.runs.spans_of_types(kinds)) if kinds else 0.0
 
     @property
     def ops_percent(self) -> float:
@@ -375,7 +379,7 @@ class FunctionTime(Frozen, frozen=True, dict=True):
 
     def calls_work(self, work: KnownWork) -> bool:
         """Return whether it calls functions of a kind of work: a stack is a proof."""
-        kinds = self.runs.purposes.types_of(work)
+        kinds = self.runs.purposes.types_with_work(work)
         return bool(np.isin(self.runs.frames.type[self.called_rows], kinds).any())
 
     @property
@@ -387,9 +391,9 @@ class FunctionTime(Frozen, frozen=True, dict=True):
     @property
     def is_in_the_model(self) -> bool:
         """Return whether a part of the model calls it: its `forward`, say."""
-        kinds = self.runs.purposes.types_of("runs_the_model")
+        kinds = self.runs.purposes.types_with_work("runs_the_model")
         parts = np.isin(self.runs.frames.type, kinds)
-        return bool((self.runs.frames.called_from(parts) & self.rows).any())
+        return bool((self.runs.frames.rows_called_from(parts) & self.rows).any())
 
     @cached_property
     def is_the_step(self) -> bool:
@@ -433,7 +437,7 @@ def function_runs(
     driving = host_states.classes.threads
     marked = driving.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pooled = host_states.classes.host_compute
-    threads = np.flatnonzero(marked).tolist() or driving.tracks()
+    threads = np.flatnonzero(marked).tolist() or driving.driving_tracks()
     every = {*host_states.threads, *threads}
     own = every - (function_frames.of_framework - set(threads))
     if not own.intersection(np.unique(function_frames.track).tolist()):
@@ -459,7 +463,7 @@ def function_runs(
         ends_ps=ints(windows.measured, "end_ps"),
         threads=tuple(threads),
         called=ran_ops(trace, host_states, threads, judged),
-        ran=ran_ops(trace, host_states, driving.tracks(), judged),
+        ran=ran_ops(trace, host_states, driving.driving_tracks(), judged),
         exchanging=accounted.idle["peer"],
         collecting=Spans.from_events(start, dur),
         awake=None if program is None else program.awake,

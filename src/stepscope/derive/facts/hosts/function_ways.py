@@ -71,12 +71,12 @@ class FunctionWays(Frozen, frozen=True):
     waits: Spans | None
     ops: Spans
 
-    def of(
+    def way_of_function(
         self, part: Part, device: int | None, *, only: Spans | None = None
     ) -> Way | None:
         """Return how a function spends the time for which a device or a host waits.
 
-        None where it is no function, or no line, or was seen too seldom.
+        None where it is no function, or no line, or was sampled too rarely.
 
         Args:
             device: The device; None for a host without any.
@@ -87,13 +87,13 @@ class FunctionWays(Frozen, frozen=True):
             for kind, name in frames.names.items()
             if (name.function, name.file, name.line) == part.key
         ]
-        mine = np.isin(frames.type, kinds)
-        ran = frames.spans(mine)
+        calls = np.isin(frames.type, kinds)
+        ran = frames.spans(calls)
         if part.lines is not None and self.lines is not None:
             first, last = part.lines
             chosen = np.isin(self.lines.type, kinds)
             chosen &= (self.lines.line >= first) & (self.lines.line <= last)
-            ran = ran & self.lines.spans(chosen)
+            ran = ran & self.lines.spans_of_rows(chosen)
         ran = ran & self.work.get(device, Spans.empty())
         ran = ran if only is None else ran & only
         looks = ran.length_ps * (frames.hz or 0.0) / PS_PER_S
@@ -103,15 +103,15 @@ class FunctionWays(Frozen, frozen=True):
         time = ran.within(frames.start_ps, frames.end_ps)
         called, below = frames.parent >= 0, np.zeros(len(frames.type), np.int64)
         np.add.at(below, frames.parent[called], time[called])
-        self_ps = np.maximum(time - below, 0) * (mine | frames.called_from(mine))
+        self_ps = np.maximum(time - below, 0) * (calls | frames.rows_called_from(calls))
         whole = max(int(self_ps.sum()), 1)
         libraries = [kind for kind, name in frames.names.items() if name.library]
         of_libraries = np.isin(frames.type, libraries)
-        elements = np.isin(frames.type, self.purposes.types_of(*_ELEMENTS))
-        elements |= frames.called_from(elements) & of_libraries
+        elements = np.isin(frames.type, self.purposes.types_with_work(*_ELEMENTS))
+        elements |= frames.rows_called_from(elements) & of_libraries
         taken = 100 * int(self_ps[elements].sum()) / whole
         others = 100 * int(self_ps[of_libraries & ~elements].sum()) / whole
-        tracks = np.unique(frames.track[mine]).tolist()
+        tracks = np.unique(frames.track[calls]).tolist()
         waiting = self._waiting_percent(ran, tracks, device)
         return Way(100 - taken - others, taken, others, waiting)
 
@@ -125,14 +125,16 @@ class FunctionWays(Frozen, frozen=True):
         if self.clocks is None:
             return None
         places = [self.places[track] for track in tracks]
-        threads = [it for at in places if (it := self.clocks.threads.get(at))]
+        threads = [it for place in places if (it := self.clocks.threads.get(place))]
         known = ran & Spans.union_of(time.seen for time in threads)
         if device is None:
             asleep, known = self.waits, known - self.ops
         else:
             asleep = Spans.union_of(time.asleep for time in threads)
-            rest = [self.clocks.rest.get(at[:2]) for at in places]
-            asleep = asleep - Spans.union_of(it.awake for it in rest if it is not None)
+            other_threads = [self.clocks.rest.get(place[:2]) for place in places]
+            asleep = asleep - Spans.union_of(
+                it.awake for it in other_threads if it is not None
+            )
         if asleep is None or 2 * known.length_ps < ran.length_ps:
             return None
         return 100 * (known & asleep).length_ps / known.length_ps

@@ -1,6 +1,6 @@
 """Lines of a function that work while no op of a model runs.
 
-Work that stands in the training loop itself, or in a function that runs the model, has
+Work in the training loop itself, or in a function that runs the model, has
 no function of its own: the lines that looks found say where it is.
 
 Definition: docs/advice/host_work.md.
@@ -19,7 +19,6 @@ from stepscope.derive.intervals.nesting import innermost_at
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class OwnLines(Frozen, frozen=True, eq=True):
     looks: int
     most: int | None = None
 
-    def part_of(self, function: Part, share_percent: float) -> Part:
+    def part_of_function(self, function: Part, share_percent: float) -> Part:
         """Return the part of a function that these lines are."""
         return msgspec.structs.replace(
             function,
@@ -122,7 +121,7 @@ class LineRuns(Frozen, frozen=True):
 
     def _in_frameworks(self, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return at which times a framework's function is a thread's innermost one."""
-        frames, found = self.frames, np.zeros(len(times_ps), np.bool_)
+        frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
         for track in self.tracks if kinds else ():
             first, past = np.searchsorted(frames.track, (track, track + 1)).tolist()
@@ -133,12 +132,12 @@ class LineRuns(Frozen, frozen=True):
                 frames.parent,
                 rows=(first, past),
             )
-            found |= (inner >= 0) & np.isin(frames.type[inner], kinds)
-        return found
+            in_framework |= (inner >= 0) & np.isin(frames.type[inner], kinds)
+        return in_framework
 
 
 def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
-    """Put neighbours together, but for what was seldom found at either end."""
+    """Put neighbours together, but for what was rarely found at either end."""
     most = max(lines, key=lambda line: line.looks)
     often = [at for at, line in enumerate(lines) if line.looks >= _OFTEN * most.looks]
     chosen = lines[often[0] : often[-1] + 1]
@@ -176,32 +175,20 @@ _OWN_PART: Final = 0.6
 
 @of_each_device
 def enclosing_functions(
-    *,
-    account: Account,
-    function_frames: FunctionFrames,
-    function_lines: FunctionLines | Unavailable,
-    windows: Windows,
+    *, account: Account, function_frames: FunctionFrames, windows: Windows
 ) -> dict[int | None, Part]:
     """Return the deepest function around most of the work of each device.
 
     Devices of which no function holds most of it are left out. Without a device the
     work is the ops of the model too, and the parts by name say which is which.
     """
-    frames, judged = function_frames, windows.judged
-    lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
+    judged = windows.judged
     parts: dict[int | None, Part] = {}
     for device in account.devices:
-        if device.device is None:
-            continue
-        inside, total_ps = judged - device.between, judged.length_ps
-        work = device.idle["host_compute"] & inside
+        work = (device.idle["host_compute"] & judged) - device.between
         tracks = [track for track in device.walked_by if track >= 0]
-        part = around_most(frames, work, tracks, total_ps=total_ps)
-        if part is None and lines is not None:
-            part = _lines_around(
-                *(frames, lines, work, tracks), inside=inside, total_ps=total_ps
-            )
-        if part is not None:
+        part = around_most(function_frames, work, tracks, total_ps=judged.length_ps)
+        if device.device is not None and part is not None:
             parts[device.device] = part
     return parts
 
@@ -235,43 +222,6 @@ def around_most(
     return Part.of_function(frames.names[best[2]], 100 * best[1] / total_ps)
 
 
-def _lines_around(
-    frames: FunctionFrames,
-    lines: FunctionLines,
-    work: Spans,
-    tracks: list[int],
-    *,
-    inside: Spans,
-    total_ps: int,
-) -> Part | None:
-    """Return the lines of one function of the program that do most of the work.
-
-    What works in the training loop itself is in no function around which there is
-    nothing else.
-    """
-    if frames.hz is None:
-        return None
-    runs = LineRuns(
-        *(lines, frames, frames.hz, tuple(tracks)),
-        inside=inside,
-        working=work,
-        unshared=work,
-    )
-    pieces = {
-        (name, piece.first): piece
-        for kind, name in lines.names.items()
-        if name.library is False
-        for piece in runs.working_lines([kind])
-    }
-    if not pieces:
-        return None
-    (name, _), most = max(pieces.items(), key=lambda it: it[1].working.length_ps)
-    if 2 * most.working.length_ps < work.length_ps:
-        return None
-    share = 100 * most.working.length_ps / total_ps
-    return most.part_of(Part.of_function(name, 0.0), share)
-
-
 def _is_deeper(
     frames: FunctionFrames, other: tuple[int, int, int], best: tuple[int, int, int]
 ) -> bool:
@@ -283,7 +233,7 @@ def _is_deeper(
     the other, the one that holds more of the work is the answer.
     """
     below_best, below_other = (
-        frames.called_from(frames.type == kind) for kind in (best[2], other[2])
+        frames.rows_called_from(frames.type == kind) for kind in (best[2], other[2])
     )
     if (below_best & (frames.type == other[2])).any():
         return other[0] <= best[0] or other[1] >= best[1]

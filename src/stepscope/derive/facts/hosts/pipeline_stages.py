@@ -113,14 +113,14 @@ def host_pipelines(
     all_stages = calls.stages.join(
         fed, left_on=["call", "stage"], right_on=["call", "consumer"], how="left"
     )
-    found = []
+    pipelines = []
     for pipeline, on_device in enumerate(graph.pipelines["device"]):
-        mine = numbered.filter(pl.col("pipeline") == pipeline)
-        total = int(mine["latency_ps"].sum())
+        pipeline_calls_made = numbered.filter(pl.col("pipeline") == pipeline)
+        total = int(pipeline_calls_made["latency_ps"].sum())
         if on_device or not total:
             continue
         rows = (
-            all_stages.join(mine.select("call"), on="call", how="semi")
+            all_stages.join(pipeline_calls_made.select("call"), on="call", how="semi")
             .group_by("stage")
             .agg(
                 pl.col("self_ps", "critical_ps", "executions").sum(),
@@ -139,15 +139,15 @@ def host_pipelines(
                 name=facts["long_name"],
                 depth=facts["depth"],
                 percent=100 * waited / total,
-                runs_per_call=row["executions"] / len(mine),
+                runs_per_call=row["executions"] / len(pipeline_calls_made),
                 mean_self_ps=row["self_ps"] / max(row["executions"], 1),
                 transparent=facts["transparent"],
                 ready_percent=100 * row["ready_ps"] / waited if ahead else 0.0,
             )
             stages.append(stage)
         stages.sort(key=lambda one: (one.depth, one.name))
-        found.append((total, tuple(stages)))
-    return found
+        pipelines.append((total, tuple(stages)))
+    return pipelines
 
 
 #: Fewer batches have no pace.
@@ -181,10 +181,10 @@ def service_signals(
     *, slowest_stage: OfHosts[Service]
 ) -> tuple[Service, ...] | Unavailable:
     """Return the slowest stage of each host's longest pipeline, the busiest first."""
-    found = known_hosts(slowest_stage).values()
-    if not found:
+    services = known_hosts(slowest_stage).values()
+    if not services:
         return first_reason(slowest_stage) or _FEW_BATCHES
-    return tuple(sorted(found, key=lambda one: -one.busy_percent))
+    return tuple(sorted(services, key=lambda one: -one.busy_percent))
 
 
 def slowest_stage(
@@ -193,18 +193,18 @@ def slowest_stage(
     """Return the slowest stage of the longest pipeline of a host."""
     graph, calls = pipeline_graph, pipeline_calls
     on_host = graph.pipelines.with_row_index("pipeline").filter(~pl.col("device"))
-    mine = (
+    host_calls = (
         calls.calls.with_row_index("call")
         .cast({"call": pl.Int32})
         .join(on_host.select(pl.col("pipeline").cast(pl.Int32)), on="pipeline")
     )
     longest = (
-        mine.group_by("pipeline", maintain_order=True)
+        host_calls.group_by("pipeline", maintain_order=True)
         .agg(pl.col("latency_ps").sum())
         .sort("latency_ps", descending=True)
         .head(1)
     )
-    chosen = mine.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
+    chosen = host_calls.join(longest.select("pipeline"), on="pipeline").sort("start_ps")
     if len(chosen) < _ENOUGH_BATCHES:
         return _FEW_BATCHES
     begin = chosen["start_ps"].to_numpy()

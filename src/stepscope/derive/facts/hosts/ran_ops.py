@@ -107,8 +107,10 @@ class RanOps(Frozen, frozen=True, dict=True):
         """
         inside = self.kinds_within(time)
         if not self.forward.any():
-            return _most(inside)
-        return _most(inside[self.forward]) and _most(inside[self.backward])
+            return _is_majority(inside)
+        return _is_majority(inside[self.forward]) and _is_majority(
+            inside[self.backward]
+        )
 
     def pass_runs_within(self, time: SampledTime) -> bool:
         """Return whether a pass of the model, or all of it, runs within a function.
@@ -118,21 +120,21 @@ class RanOps(Frozen, frozen=True, dict=True):
         """
         inside = self.kinds_within(time)
         if not self.forward.any():
-            return _most(inside)
-        if _most(inside[self.backward]):
+            return _is_majority(inside)
+        if _is_majority(inside[self.backward]):
             return True
         ran = time.ran.within(self.start_ps, self.end_ps + 1) > 0
         forward = int((ran & self.forward[self.kind]).sum())
-        return _most(inside[self.forward]) and forward <= _FAR_MORE * self.nodes
+        return _is_majority(inside[self.forward]) and forward <= _FAR_MORE * self.nodes
 
 
-def _most(flags: NDArray[np.bool_]) -> bool:
+def _is_majority(flags: NDArray[np.bool_]) -> bool:
     return 2 * int(flags.sum()) > len(flags)
 
 
 def rows_of_threads(states: HostStates, threads: Sequence[int]) -> NDArray[np.int64]:
     """Return the rows of the events of some threads."""
-    rows = [states.classes.rows.rows(track) for track in threads]
+    rows = [states.classes.rows.track_rows(track) for track in threads]
     return np.concatenate(
         [np.empty(0, np.int64), *(np.arange(it.start, it.stop) for it in rows)]
     )

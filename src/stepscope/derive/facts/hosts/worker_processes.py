@@ -168,7 +168,7 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
     seen = worker_functions
     if seen.looks < FEW_LOOKS:
         return None
-    functions = tuple(_part(one, seen) for one in seen.functions)
+    functions = tuple(_worker_part(one, seen) for one in seen.functions)
     named = seen.worth_naming
     # Time in which a step waited is short where steps hardly wait.
     enough = seen.awaited_ps * seen.looks >= FEW_LOOKS * seen.looked_ps
@@ -176,14 +176,14 @@ def worker_time(*, worker_functions: WorkerFunctions) -> WorkerTime | None:
         workers=seen.workers,
         waits_percent=100 * seen.waits_ps / seen.looked_ps,
         functions=functions[:SHOWN],
-        most=None if named is None else _part(named, seen),
+        most=None if named is None else _worker_part(named, seen),
         idle_percent=100 * seen.idle_ps / seen.awaited_ps
         if enough and seen.awaited_ps
         else None,
     )
 
 
-def _part(one: WorkerFunction, seen: WorkerFunctions) -> Part:
+def _worker_part(one: WorkerFunction, seen: WorkerFunctions) -> Part:
     return Part(
         name=one.function,
         detail=one.inside,
@@ -217,15 +217,15 @@ class WorkerOps(Frozen, frozen=True):
         Returns:
             The part; None where ops of too few workers were recorded.
         """
-        mine = self.runs.get(host)
+        own_runs = self.runs.get(host)
         others = [ops for name, ops in self.runs.items() if name != host]
-        if not mine or not others or not all(others):
+        if not own_runs or not others or not all(others):
             return None
         more = sum(
             max(runs - float(np.median([ops.get(name, 0.0) for ops in others])), 0.0)
-            for name, runs in mine.items()
+            for name, runs in own_runs.items()
         )
-        return 100 * more / sum(mine.values())
+        return 100 * more / sum(own_runs.values())
 
 
 def op_runs(
@@ -239,8 +239,8 @@ def op_runs(
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     kind, begun = handles(events, "type"), ints(events, "start_ps")
-    at = np.searchsorted(starts, begun, side="right") - 1
-    inside = (at >= 0) & (begun < ends[at]) & event_kinds.is_op()[kind]
+    step = np.searchsorted(starts, begun, side="right") - 1
+    inside = (step >= 0) & (begun < ends[step]) & event_kinds.is_op()[kind]
     which, count = np.unique(kind[inside], return_counts=True)
     return {
         str(event_types["name"][one]): number / len(starts)

@@ -88,7 +88,7 @@ class Joined(Frozen, frozen=True):
 
 
 class Levelled(Frozen, frozen=True):
-    """A device works no longer than the median of all: exchanges stay as they are.
+    """A device works no longer than the median of all: collectives stay as they are.
 
     Attributes:
         left: The part of its work's time that is left, at least and at most of the
@@ -128,8 +128,8 @@ class NotAwaited(Frozen, frozen=True):
 
 Change = Gone | Quiet | Faster | Joined | Levelled | Carried | Beside | NotAwaited
 
-#: What a change seldom removes as a whole: with more workers batches come sooner, and
-#: may still come late; a function is made faster, and stays.
+#: What a change rarely removes as a whole: with more workers batches are ready sooner,
+#: and may still come late; a function is made faster, and stays.
 _PARTLY: Final = frozenset({"input"})
 
 
@@ -139,7 +139,7 @@ class Recorded(Frozen, frozen=True):
     Attributes:
         class_of: Class of each row of device_activity; empty without devices.
         copies: Owner → whether each row is a copy of that direction.
-        exchanges: Whether each row is an exchange between devices.
+        exchanges: Whether each row is a collective.
         topics: Device → topic of its idle time → the instants.
     """
 
@@ -175,7 +175,7 @@ class Edits(Frozen, frozen=True, eq=True):
         compared: What the claimed time is the sample of: the finding's "effect", the
             most that its limit ("bound") lets it gain, or nothing that is measured.
         effect_ms: That time in a mean step, where it is not the finding's own.
-        partly: Whether the change seldom removes all of that time.
+        partly: Whether the change rarely removes all of that time.
         device: Whether it is about work of a device, or waiting for it: a thread's
             silence may have been waiting for that too.
     """
@@ -189,7 +189,7 @@ class Edits(Frozen, frozen=True, eq=True):
     device: bool = True
 
 
-def edits_of(  # noqa: PLR0911 - one for each kind of change
+def apply_change(  # noqa: PLR0911 - one for each kind of change
     change: Change, found: Recorded, device: int | None
 ) -> Edits:
     """Return what a change does to the graph of a host.
@@ -199,22 +199,24 @@ def edits_of(  # noqa: PLR0911 - one for each kind of change
     """
     match change:
         case Gone():
-            return _gone(change, found, device)
+            return _remove_owners(change, found, device)
         case Quiet():
-            return _quiet(change, found.graph)
+            return _quieten_threads(change, found.graph)
         case Carried():
-            return _carried(change, found.graph)
+            return _carry_bytes(change, found.graph)
         case NotAwaited():
-            return _not_awaited(change, found, device)
+            return _await_nothing(change, found, device)
         case Beside():
-            return _beside(change, found, device)
+            return _overlap_copies(change, found, device)
         case Levelled():
-            return _levelled(change, found, device)
+            mine = _nodes_of_device(found, device)
+            mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
+            return _scale_work(found.graph, mine, change.left)
         case _:
-            return _made_faster(change, found)
+            return _speed_up_kernels(change, found)
 
 
-def _gone(change: Gone, found: Recorded, device: int | None) -> Edits:
+def _remove_owners(change: Gone, found: Recorded, device: int | None) -> Edits:
     owners, place = change.owners, change.place
     edit = without_owners(
         found.graph,
@@ -254,7 +256,7 @@ def _per_step_ms(graph: Graph, time_ps: float) -> float:
     return time_ps / graph.sampled.count / PS_PER_MS
 
 
-def _quiet(change: Quiet, graph: Graph) -> Edits:
+def _quieten_threads(change: Quiet, graph: Graph) -> Edits:
     edit = threads_faster(graph, change.spans, factor=inf, tracks=change.threads)
     chosen = graph.sampled
     claimed = change.spans.clip(chosen.first_ps, chosen.last_ps).length_ps
@@ -269,7 +271,7 @@ def _quiet(change: Quiet, graph: Graph) -> Edits:
     )
 
 
-def _carried(change: Carried, graph: Graph) -> Edits:
+def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     rows = np.fromiter(change.needed_ps, np.int64, len(change.needed_ps))
     needed = np.fromiter(change.needed_ps.values(), np.int64, len(rows))
     order = np.argsort(rows)
@@ -279,7 +281,7 @@ def _carried(change: Carried, graph: Graph) -> Edits:
     return Edits(edit, edit)
 
 
-def _not_awaited(change: NotAwaited, found: Recorded, device: int | None) -> Edits:
+def _await_nothing(change: NotAwaited, found: Recorded, device: int | None) -> Edits:
     graph = found.graph
     spans = found.topics[device][change.topic]
     begun = graph.nodes.start_ps
@@ -293,10 +295,10 @@ def _not_awaited(change: NotAwaited, found: Recorded, device: int | None) -> Edi
     return Edits(edit, edit, claimed_ms=_per_step_ms(graph, claimed), compared="effect")
 
 
-def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
+def _overlap_copies(change: Beside, found: Recorded, device: int | None) -> Edits:
     graph = found.graph
     edges, row = graph.edges, graph.nodes.row
-    mine = _of_device(found, device)
+    mine = _nodes_of_device(found, device)
     into, out = (
         mine & found.copies[owner][row] & (owner in change.owners)
         for owner in ("copy_in", "copy_out")
@@ -318,33 +320,27 @@ def _beside(change: Beside, found: Recorded, device: int | None) -> Edits:
     )
 
 
-def _of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
+def _nodes_of_device(found: Recorded, device: int | None) -> NDArray[np.bool_]:
     nodes = found.graph.nodes
     of_track = found.tracks["device"].fill_null(-1).to_numpy()
     mine: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
     return mine
 
 
-def _levelled(change: Levelled, found: Recorded, device: int | None) -> Edits:
-    mine = _of_device(found, device)
-    mine[mine] = ~found.exchanges[found.graph.nodes.row[mine]]
-    return _scaled(found.graph, mine, change.left)
-
-
-def _made_faster(change: Faster | Joined, found: Recorded) -> Edits:
+def _speed_up_kernels(change: Faster | Joined, found: Recorded) -> Edits:
     graph = found.graph
     row = graph.nodes.row
     classes = np.fromiter(change.classes, np.int32, len(change.classes))
     chosen = (row >= 0) & np.isin(found.class_of[row], classes)
     joined: list[Edit] = []
     if isinstance(change, Joined):
-        runs = _runs(graph, chosen, change.shortest)
+        runs = _number_runs(graph, chosen, change.shortest)
         chosen = runs >= 0
         joined = [launched_as_one(graph, runs)]
-    return _scaled(graph, chosen, change.left, joined)
+    return _scale_work(graph, chosen, change.left, joined)
 
 
-def _scaled(
+def _scale_work(
     graph: Graph,
     chosen: NDArray[np.bool_],
     left: tuple[float, float],
@@ -361,7 +357,9 @@ def _scaled(
     )
 
 
-def _runs(graph: Graph, chosen: NDArray[np.bool_], shortest: int) -> NDArray[np.int32]:
+def _number_runs(
+    graph: Graph, chosen: NDArray[np.bool_], shortest: int
+) -> NDArray[np.int32]:
     """Return by node the number of its run of chosen activities, -1 for none.
 
     Activities are nodes by stream and start; a run stays within a window.

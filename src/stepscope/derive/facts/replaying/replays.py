@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import codes
 from stepscope.derive.facts.evidence import Limits, Saving
-from stepscope.derive.facts.replaying.edits import Recorded, edits_of
+from stepscope.derive.facts.replaying.edits import Recorded, apply_change
 from stepscope.derive.judging.effect_status import mean_interval_ms
 from stepscope.derive.replay.activities import NO_STEPS
 from stepscope.derive.replay.claims import joint
@@ -69,18 +69,20 @@ class HostReplay(Frozen, frozen=True):
         """Return the graph."""
         return self.recorded.graph
 
-    def edits(self, changes: Iterable[Change], device: int | None) -> tuple[Edits, ...]:
+    def edits_for_changes(
+        self, changes: Iterable[Change], device: int | None
+    ) -> tuple[Edits, ...]:
         """Return what some changes do to the graph."""
-        return tuple(edits_of(change, self.recorded, device) for change in changes)
+        return tuple(apply_change(change, self.recorded, device) for change in changes)
 
-    def gains(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
+    def gains_of_edits(self, edits: Sequence[Edits]) -> tuple[Gain, Gain]:
         """Return what changes gain together, where they do least and most."""
         least, most = [one.least for one in edits], [one.most for one in edits]
-        first = self._gain(least)
+        first = self._joint_gain(least)
         same = all(a is b for a, b in zip(least, most, strict=True))
-        return first, first if same else self._gain(most)
+        return first, first if same else self._joint_gain(most)
 
-    def _gain(self, edits: list[Edit]) -> Gain:
+    def _joint_gain(self, edits: list[Edit]) -> Gain:
         if len(edits) == 1:
             return gain_of(self.graph, edits[0])
         return joint_gain(self.graph, edits)
@@ -92,7 +94,7 @@ class HostReplay(Frozen, frozen=True):
         if not any(one.device for one in edits):
             return True
         whole = joint(self.graph, [one.most for one in edits])
-        silent = silent_share(self.graph, whole, self._silences())
+        silent = silent_share(self.graph, whole, self._silent_threads())
         return 100 * silent <= _SILENT_PERCENT
 
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
@@ -103,21 +105,21 @@ class HostReplay(Frozen, frozen=True):
             account=self.recorded.account,
             host_states=self.host_states,
             device_sets=self.recorded.device_sets,
-            silences=self._silences(),
+            silences=self._silent_threads(),
         )
 
-    def _silences(self) -> Silences:
+    def _silent_threads(self) -> Silences:
         found = self.recorded
         return Silences(self.graph, found.host_classes, found.device_busy)
 
     def spread_ms(self, gains: tuple[Gain, Gain]) -> tuple[float, float]:
         """Return the range of gains in ms per step that the windows support."""
-        low, high = _spread(gains[0])
+        low, high = _gain_range(gains[0])
         if gains[1] is not gains[0]:
-            high = _spread(gains[1])[1]
+            high = _gain_range(gains[1])[1]
         return low, high
 
-    def promise(
+    def promised_saving(
         self,
         edits: Sequence[Edits],
         limits: Limits | None,
@@ -133,8 +135,8 @@ class HostReplay(Frozen, frozen=True):
         Returns:
             None where the replay cannot tell.
         """
-        gains = self.gains(edits)
-        scale = _scale(edits, None if limits is None else limits.effect_ms, bound)
+        gains = self.gains_of_edits(edits)
+        scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
         if scale is None or not self._can_tell(edits, gains):
             return None
         low, high = (one * scale for one in self.spread_ms(gains))
@@ -147,7 +149,7 @@ class HostReplay(Frozen, frozen=True):
             high=high,
             basis="replay",
             identity_error_percent=self.identity.median_error_percent,
-        ).within(_with_floor(limits, gains[1]))
+        ).within(_raise_floor(limits, gains[1]))
 
 
 class ReplaySignals(Frozen, frozen=True):
@@ -160,7 +162,7 @@ class ReplaySignals(Frozen, frozen=True):
     hosts: Mapping[str, HostReplay | Unavailable]
 
     def reason(self, label: str) -> Unavailable | None:
-        """Return why no gain on a device or host can be told; None where it can.
+        """Return why no gain on a device or host is known; None where it is.
 
         Args:
             label: `host:device`, or the host.
@@ -191,13 +193,13 @@ class ReplaySignals(Frozen, frozen=True):
         found = self.usable(label)
         if found is None or not changes:
             return None
-        edits = found.edits(changes, self.device_of(label))
-        return found.promise(edits, limits, bound)
+        edits = found.edits_for_changes(changes, self.device_of(label))
+        return found.promised_saving(edits, limits, bound)
 
     def together(
         self, findings: Sequence[tuple[Sequence[Change], str, Saving]], limits: Limits
     ) -> Saving | None:
-        """Return what a step gains if several findings on one host are mended.
+        """Return what a step gains if several findings on one host are fixed.
 
         It is the part of what each of them promises by itself that the replay gains
         together of what it gains one by one.
@@ -209,16 +211,16 @@ class ReplaySignals(Frozen, frozen=True):
         if found is None:
             return None
         edits = [
-            found.edits(changes, self.device_of(label))
+            found.edits_for_changes(changes, self.device_of(label))
             for changes, label, _ in findings
         ]
-        singles = [found.gains(one) for one in edits]
-        whole = found.gains([one for each in edits for one in each])
+        singles = [found.gains_of_edits(one) for one in edits]
+        whole = found.gains_of_edits([one for each in edits for one in each])
         if not all(one.can_be_told for one in whole):
             return None
         promised = [saving for _, _, saving in findings]
         low, high = (
-            _part(together, alone) * sum(most)
+            (min(together / sum(alone), 1.0) if sum(alone) > 0 else 0.0) * sum(most)
             for together, alone, most in (
                 (
                     whole[0].low_ps,
@@ -238,7 +240,7 @@ class ReplaySignals(Frozen, frozen=True):
             basis="replay",
             identity_error_percent=found.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
-        ).within(_with_floor(limits, whole[1]))
+        ).within(_raise_floor(limits, whole[1]))
 
     def next_bottleneck(
         self, changes: Sequence[Change], label: str
@@ -254,7 +256,7 @@ class ReplaySignals(Frozen, frozen=True):
         found = self.usable(label)
         if found is None:
             return None
-        edits = found.edits(changes, self.device_of(label))
+        edits = found.edits_for_changes(changes, self.device_of(label))
         owners = found.path_owners(edits)
         return next((it for it in owners.items() if it[0] != "profiler"), None)
 
@@ -274,7 +276,7 @@ class ReplaySignals(Frozen, frozen=True):
         return None if label in self.hosts else int(label.rpartition(":")[2])
 
 
-def _scale(
+def _gain_scale(
     edits: Sequence[Edits], effect_ms: float | None, bound: Saving | None
 ) -> float | None:
     """Return what the gain in the sample is multiplied by; None where it holds none."""
@@ -295,7 +297,7 @@ def _scale(
     return scales[0] if scales else 1.0
 
 
-def _with_floor(limits: Limits | None, gain: Gain) -> Limits:
+def _raise_floor(limits: Limits | None, gain: Gain) -> Limits:
     """Return limits with the work that the busiest track has left after a change.
 
     Where the mean step is shorter than the replayed ones, so is that work.
@@ -312,12 +314,7 @@ def _with_floor(limits: Limits | None, gain: Gain) -> Limits:
     return Limits(effect_ms, step_ms, max(left_ms, floor_ms))
 
 
-def _part(together: float, alone: Sequence[float]) -> float:
-    whole = sum(alone)
-    return min(together / whole, 1.0) if whole > 0 else 0.0
-
-
-def _spread(gain: Gain) -> tuple[float, float]:
+def _gain_range(gain: Gain) -> tuple[float, float]:
     """Return the range of a gain in ms per step, as far as the windows support it.
 
     Other steps may gain less: the low end is that of the 95 % interval of the mean, by

@@ -1,0 +1,107 @@
+"""An effect of each step, judged: what rules make a finding from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from stepscope.advice.verdict import judge
+from stepscope.derive.facts.evidence import Fact
+from stepscope.derive.facts.recording import record_grade
+from stepscope.frozen import Frozen
+from stepscope.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from stepscope.advice.finding import Finding
+    from stepscope.advice.item import Item
+    from stepscope.advice.signals import Signals
+    from stepscope.advice.verdict import Verdict
+    from stepscope.derive.judging.effect_status import StepSeries
+    from stepscope.thresholds import Thresholds
+
+_US_PER_MS: Final = 1000
+
+
+class JudgedSeries(Frozen, frozen=True, kw_only=True):
+    """An effect of each step with its verdict.
+
+    Attributes:
+        stepped: Whether there are steps that times can be given for.
+    """
+
+    item: Item
+    signals: Signals
+    thresholds: Thresholds
+    stepped: bool
+    verdict: Verdict
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the effect is a finding."""
+        return self.verdict.status == "fail"
+
+    def with_verdict(self, **changes: Any) -> Self:
+        """Return it with some fields of the verdict replaced."""
+        verdict = msgspec.structs.replace(self.verdict, **changes)
+        return msgspec.structs.replace(self, verdict=verdict)
+
+    def finding(
+        self, *, facts: tuple[Fact, ...] = (), note: str | None = None, **fields: Any
+    ) -> Finding:
+        """Make the finding.
+
+        Args:
+            facts: Numbers worth showing, next to the effect itself.
+            note: What qualifies the verdict, where it is not the verdict's own note.
+            fields: Fields of the finding that replace those of the verdict.
+        """
+        verdict, stepped = self.verdict, self.stepped
+        effect = verdict.effect_ms
+        smallest = self.thresholds.smallest_effect.value / PS_PER_US
+        own = {
+            "severity": verdict.severity,
+            "note": note or verdict.note,
+            "confidence": min(verdict.confidence, self.signals.of(record_grade)),
+            "value": verdict.share_percent,
+            "share_percent": verdict.share_percent,
+            "pattern": verdict.pattern,
+            "ms_per_step": effect if stepped else None,
+            "threshold": self.item.levels(self.thresholds)[0],
+            "steps_hit": verdict.pattern.steps_hit if stepped else None,
+            "steps_clean": verdict.pattern.steps if stepped else None,
+            "causes": verdict.causes,
+            "facts": (
+                *facts,
+                Fact(name="effect", value=effect * _US_PER_MS, unit="us"),
+                Fact(name="smallest_effect", value=smallest, unit="us"),
+            ),
+            "unavailable": verdict.unavailable,
+            "saving_ms": verdict.pattern.promise(effect)
+            if self.failed and stepped
+            else None,
+        }
+        return self.item.finding(verdict.status, **(own | fields))
+
+
+def judge_series(
+    item: Item,
+    signals: Signals,
+    thresholds: Thresholds,
+    series: StepSeries,
+    *,
+    stepped: bool | None = None,
+) -> JudgedSeries:
+    """Judge an effect of each step by the levels of a rule.
+
+    Args:
+        stepped: Whether times can be given for steps, where the series does not say it.
+    """
+    warn, critical = item.levels(thresholds)
+    return JudgedSeries(
+        item=item,
+        signals=signals,
+        thresholds=thresholds,
+        stepped=series.step_source is not None if stepped is None else stepped,
+        verdict=judge(series, warn=warn, critical=critical, thresholds=thresholds),
+    )

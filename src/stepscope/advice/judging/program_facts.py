@@ -1,0 +1,71 @@
+"""Facts of the program and its devices that decide which actions fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from stepscope.derive.facts.program_traits import ProgramTraits, program_traits
+from stepscope.derive.judging.recorded_devices import device_signals
+from stepscope.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from stepscope.advice.signals import Signals
+    from stepscope.derive.facts.devices.kernel_work import KernelWork
+
+#: First compute capability whose matrix units take bfloat16 and TF32.
+_BFLOAT16_CAPABILITY: Final = (8, 0)
+#: What the names of kernels hold that libraries and compilers make.
+_LIBRARY_NAMES: Final = (
+    r"(?i)gemm|gemv|cudnn|cublas|cutlass|cute::|xmma|nvjet|sm\d\d_|triton|at::native"
+    r"|tensorflow::|Eigen::|Cijk_|miopen|fusion"
+)
+
+
+def program_facts(signals: Signals) -> tuple[str, ...]:
+    """Return what kind of program it is; training where nothing can be said."""
+    traits = signals.of(program_traits)
+    if isinstance(traits, Unavailable):
+        traits = ProgramTraits()
+    # An engine compiles and captures by itself, as far as its options let it.
+    made = "compiled" if traits.compiled else "uncompiled"
+    return (
+        "training" if traits.updates else "inference",
+        "engine" if traits.engine else made,
+        "one_graph" if traits.graphed else "several_ops",
+        *(() if traits.trains else ("forward",)),
+    )
+
+
+def narrow_type_facts(signals: Signals) -> tuple[str, ...]:
+    """Return the 16-bit type that the units of every device take.
+
+    Of unknown devices the older type is sure.
+    """
+    devices = signals.of(device_signals).compute_capability
+    known = [capability for capability in devices if capability is not None]
+    if known and min(known) >= _BFLOAT16_CAPABILITY:
+        return ("bfloat16",)
+    # Without gradients there is no loss to scale.
+    forward = "forward" in program_facts(signals)
+    return ("float16", "float16_forward" if forward else "float16_scaled")
+
+
+def kernel_type_facts(
+    signals: Signals, work: KernelWork, rows: pl.DataFrame
+) -> tuple[str, ...]:
+    """Return `narrow_type_facts`, or that the kernels are the program's own.
+
+    They are its own where other kernels have an op, and no library or compiler gives
+    kernels such names.
+
+    Args:
+        work: All kernels of the device.
+        rows: Those of them that the finding is about.
+    """
+    made = pl.col("op").is_not_null() | pl.col("full_name").str.contains(_LIBRARY_NAMES)
+    own_ps = int(rows.filter(~made)["time_ps"].sum())
+    if work.rows["op"].is_null().all() or 2 * own_ps < int(rows["time_ps"].sum()):
+        return narrow_type_facts(signals)
+    return ("own_kernels",)
