@@ -176,7 +176,7 @@ def test_what_repeats_surely_and_is_no_step_is_not_called_unsure(
     tried = (Tried("kernel jacobi", 1000, 0.9),)
     signals = signals_of({step_signals: {"vm": host(source=None, tried=tried)}})
     text = headline(evaluate(signals, THRESHOLDS))
-    assert "what repeats most, 1,000 times, is no step" in text
+    assert "what repeats most, 1,000 times, is not a step" in text
     assert "0.9" not in text
 
 

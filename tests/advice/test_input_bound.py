@@ -125,7 +125,7 @@ def test_a_pipeline_that_is_parallel_and_ahead_is_not_told_to_be(
 
 
 @pytest.mark.parametrize(
-    ("workers", "first"), [(1, "more worker processes"), (4, "made in parallel")]
+    ("workers", "first"), [(1, "more worker processes"), (4, "produced in parallel")]
 )
 def test_a_loader_with_fewer_workers_than_cores_is_told_to_get_more(
     signals_of: Any, shares: Any, fetching_of: Any, workers: int, first: str
@@ -170,9 +170,9 @@ def test_a_wait_in_one_step_alone_is_a_note(signals_of: Any, shares: Any) -> Non
 @pytest.mark.parametrize(
     ("groups", "said"),
     [
-        (1.0, ("Copies of the batch hold the step up: 50.0 %", "Pin the batch")),
-        (2.0, ("Copies of the batch hold the step up: 50.0 %", "Pin the batch")),
-        (5.0, ("Copies to the device hold the step up: 50.0 %", "Keep on the device")),
+        (1.0, ("Copies of the batch delay the step: 50.0 %", "Pin the batch")),
+        (2.0, ("Copies of the batch delay the step: 50.0 %", "Pin the batch")),
+        (5.0, ("Copies to the device delay the step: 50.0 %", "Keep on the device")),
     ],
 )
 def test_copies_between_kernels_are_not_called_a_batch(

@@ -202,7 +202,7 @@ def test_batches_that_lay_ready_are_not_to_be_made_cheaper(
         shares(input=3.0), {input_signals: found, pipeline_signals: stages}
     )
     told = " ".join(it.text for it in evaluate(signals, THRESHOLDS).actions)
-    assert ("make each cheaper" in told) == cheaper
+    assert ("make each batch cheaper" in told) == cheaper
     assert ("were ready" in told) != cheaper
 
 

@@ -145,7 +145,7 @@ def test_batches_that_were_ready_need_no_more_workers(judged: Any) -> None:
     counted = LoaderWorkers(2, 8, used=0.4, full=False)
     finding = judged(counted, time_of(idle_percent=75.0))
     assert "num_workers" not in advised(finding)
-    assert "handing the batches over" in finding.actions[0].text
+    assert "transfer of the batches" in finding.actions[0].text
     assert "the batches were ready" in headline(finding)
     assert "75.0 %" in headline(finding)
     # What they do in other time is not what the step waits for.
@@ -161,7 +161,7 @@ def test_workers_without_a_function_that_stands_out_are_counted(judged: Any) -> 
     assert headline(finding).endswith(
         "Worker processes that make batches: 2, on 2 cores."
     )
-    assert "made in parallel" in finding.actions[0].text
+    assert "produced in parallel" in finding.actions[0].text
 
 
 def test_a_pool_that_no_loader_tells_of_makes_the_batches_where_it_works(

@@ -74,7 +74,7 @@ class Faulty:
 class FaultyFramework(Faulty):
     """One that is not asked for fragments, as the frameworks' collectors."""
 
-    flush = None  # type: ignore[assignment]
+    take_fragment = None  # type: ignore[assignment]
 
 
 @pytest.fixture

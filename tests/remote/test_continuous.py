@@ -146,7 +146,7 @@ def test_what_is_full_ends_and_is_kept_for_its_client(program: Program) -> None:
 
 
 def begin(options: ProfilerOptions) -> captures._Recording:
-    return captures._Recording.begin(options, lambda: None)
+    return captures._Recording.begin_recording(options, lambda: None)
 
 
 def test_the_lease_of_a_real_recording_ends() -> None:

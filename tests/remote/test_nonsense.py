@@ -260,7 +260,7 @@ def test_a_recording_that_came_is_stored_without_another_copy_of_it(
         tracemalloc.start()
         return answer
 
-    monkeypatch.setattr(calling.Caller, "_call", call)
+    monkeypatch.setattr(calling.Caller, "_call_method", call)
     try:
         outcome = client.trace(hosts({}), tmp_path, 20)
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -85,8 +85,8 @@ def evaluate(
     return staged(replayed(one, signals, thresholds) for one in marked)
 
 
-def _longest(narrower: Sequence[Finding], _: Finding) -> float:
-    return max(map(_share, narrower), default=0.0)
+def _longest_share(narrower: Sequence[Finding], _: Finding) -> float:
+    return max(map(_share_of_time, narrower), default=0.0)
 
 
 def explained(
@@ -94,7 +94,7 @@ def explained(
     thresholds: Thresholds,
     rules: Iterable[Rule] = RULES,
     *,
-    shared: Callable[[Sequence[Finding], Finding], float] = _longest,
+    shared: Callable[[Sequence[Finding], Finding], float] = _longest_share,
 ) -> dict[str, Finding]:
     """Mark the findings whose time a narrower finding accounts for.
 
@@ -125,8 +125,8 @@ def explained(
         narrower[broad.id].append(narrow)
     for name, several in narrower.items():
         whole = findings[name]
-        enough = part * _share(whole)
-        by = _alone_or_together(several, whole, enough, shared)
+        enough = part * _share_of_time(whole)
+        by = _narrower_holding_enough(several, whole, enough, shared)
         # A rule may know by itself what else its time is that of.
         by = tuple(dict.fromkeys((*by, *whole.explained_by)))
         found[name] = msgspec.structs.replace(whole, explained_by=by)
@@ -135,12 +135,16 @@ def explained(
             # A gain is no part of that of a finding that promises none.
             continue
         free = not any(found[one.id].explained_by for one in (narrow, broad))
-        if free and shared([narrow], broad) >= part * _share(narrow):
+        if free and shared([narrow], broad) >= part * _share_of_time(narrow):
             found[narrow.id] = msgspec.structs.replace(narrow, explained_by=(broad.id,))
-    return {name: _by_the_narrowest(one, found) for name, one in found.items()}
+    return {
+        name: _keep_narrowest_explanations(one, found) for name, one in found.items()
+    }
 
 
-def _by_the_narrowest(finding: Finding, found: Mapping[str, Finding]) -> Finding:
+def _keep_narrowest_explanations(
+    finding: Finding, found: Mapping[str, Finding]
+) -> Finding:
     """Leave out of what explains a finding what another one there explains itself."""
     names = finding.explained_by
     last = tuple(
@@ -151,7 +155,7 @@ def _by_the_narrowest(finding: Finding, found: Mapping[str, Finding]) -> Finding
     return msgspec.structs.replace(finding, explained_by=last) if last else finding
 
 
-def _alone_or_together(
+def _narrower_holding_enough(
     narrower: Sequence[Finding],
     broad: Finding,
     enough: float,
@@ -180,13 +184,13 @@ def staged(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     ordered = sorted(findings, key=lambda finding: finding.stage)
     return tuple(
         finding
-        if (stage := _awaited(finding, ordered)) is None
+        if (stage := _stage_to_settle_first(finding, ordered)) is None
         else msgspec.structs.replace(finding, after_stage=stage)
         for finding in ordered
     )
 
 
-def _awaited(finding: Finding, others: Sequence[Finding]) -> int | None:
+def _stage_to_settle_first(finding: Finding, others: Sequence[Finding]) -> int | None:
     if finding.status != "fail":
         return None
     return next(
@@ -196,13 +200,16 @@ def _awaited(finding: Finding, others: Sequence[Finding]) -> int | None:
             if one.stage < finding.stage
             and _fails_gravely(one)
             and not one.explained_by
-            and (_hides_all(one) or ABOUT * _bound(one) >= _bound(finding) > 0)
+            and (
+                _is_grave_flaw(one)
+                or ABOUT * _highest_gain_ms(one) >= _highest_gain_ms(finding) > 0
+            )
         ),
         None,
     )
 
 
-def _hides_all(finding: Finding) -> bool:
+def _is_grave_flaw(finding: Finding) -> bool:
     return finding.stage == 0 and finding.severity == "critical"
 
 
@@ -210,9 +217,9 @@ def _fails_gravely(finding: Finding) -> bool:
     return finding.status == "fail" and finding.severity != "info"
 
 
-def _share(finding: Finding) -> float:
+def _share_of_time(finding: Finding) -> float:
     return finding.share_percent or 0.0
 
 
-def _bound(finding: Finding) -> float:
+def _highest_gain_ms(finding: Finding) -> float:
     return 0.0 if finding.saving_ms is None else finding.saving_ms.high

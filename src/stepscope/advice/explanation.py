@@ -90,20 +90,20 @@ def step_path(profile: ProfileData, host: str) -> StepPath | Unavailable:
     count = found.rows["window"].n_unique()
     threads = tuple(
         msgspec.structs.replace(one, name=names[int(one.name)])
-        for one in _shares(found, "track", count)[:_MOST]
+        for one in _path_shares(found, "track", count)[:_MOST]
         if one.name is not None
     )
     return StepPath(
         host=host,
         steps=count,
         unexplained_percent=found.unexplained_percent,
-        owners=_shares(found, "owner", count),
-        ops=_shares(found, "name", count)[:_MOST],
+        owners=_path_shares(found, "owner", count),
+        ops=_path_shares(found, "name", count)[:_MOST],
         threads=threads,
     )
 
 
-def _shares(found: CriticalPath, by: str, count: int) -> tuple[PathShare, ...]:
+def _path_shares(found: CriticalPath, by: str, count: int) -> tuple[PathShare, ...]:
     shares = found.share(by).with_columns(pl.col(by).cast(pl.String))
     return tuple(
         PathShare(name=name, ms=time / max(count, 1) / PS_PER_MS, percent=percent)
@@ -185,14 +185,14 @@ def explanation(
     if rule not in known:
         raise BadUsage.unknown_name("rule", rule, known)
     (finding,) = (one for one in findings if one.id == rule)
-    path = step_path(profile, _host(profile, finding))
+    path = step_path(profile, _host_of_finding(profile, finding))
     return Explanation(
         run=profile.run,
         stage=STAGES[finding.stage],
         about=known[rule].item.about,
         finding=finding,
-        signals=tuple(_numbers(one, signals) for one in known[rule].reads),
-        left_out=_left_out(profile, finding),
+        signals=tuple(_signal_numbers(one, signals) for one in known[rule].reads),
+        left_out=_count_left_out(profile, finding),
         critical_path=None if isinstance(path, Unavailable) else path,
         missing=(
             *(
@@ -211,7 +211,7 @@ def _not_replayed(finding: Finding, signals: Signals) -> tuple[Missing, ...]:
     return () if why is None else (why.for_field(GAIN_FIELD),)
 
 
-def _host(profile: ProfileData, finding: Finding) -> str:
+def _host_of_finding(profile: ProfileData, finding: Finding) -> str:
     """Return the host that a finding is about first; the first one of a run else."""
     named = finding.devices[0] if finding.devices else ""
     return next(
@@ -224,11 +224,11 @@ def _host(profile: ProfileData, finding: Finding) -> str:
     )
 
 
-def _numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbers:
+def _signal_numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbers:
     value = signals.of(wanted)
     text = inspect.getdoc(wanted.function) or ""
     absent = value if isinstance(value, Unavailable) else None
-    found = {} if absent else dict(_flat(value, "", 0))
+    found = {} if absent else dict(_flat_numbers(value, "", 0))
     return SignalNumbers(
         name=wanted.name,
         about=text.partition("\n")[0],
@@ -238,7 +238,7 @@ def _numbers(wanted: RunDerivation[Any], signals: Signals) -> SignalNumbers:
     )
 
 
-def _flat(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
+def _flat_numbers(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
     """Give the numbers of a value by name, its parts' to a small depth."""
     if isinstance(value, Unavailable):
         yield name or "value", f"not known: {value.reason}"
@@ -247,28 +247,30 @@ def _flat(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
         if value is not None or depth <= 1:
             yield name or "value", value
     elif depth < _DEEPEST:
-        yield from _parts(value, name, depth + 1)
+        yield from _numbers_of_parts(value, name, depth + 1)
 
 
-def _parts(value: object, name: str, depth: int) -> Iterator[tuple[str, Number]]:
+def _numbers_of_parts(
+    value: object, name: str, depth: int
+) -> Iterator[tuple[str, Number]]:
     if isinstance(value, pl.DataFrame):
         value = value.head(_MOST_PARTS).to_dicts()
-    fields = _fields(value)
+    fields = _named_fields(value)
     if fields is not None:
         for field, one in fields.items():
-            yield from _flat(one, f"{name}.{field}" if name else field, depth)
+            yield from _flat_numbers(one, f"{name}.{field}" if name else field, depth)
     elif isinstance(value, list | tuple):
         numbers = all(isinstance(one, int | float) for one in value)
         if numbers and len(value) > _MOST_PARTS:
-            yield from _series(value, name)
+            yield from _series_numbers(value, name)
             return
         for at, one in enumerate(value[:_MOST_PARTS]):
-            yield from _flat(one, f"{name}[{at}]", depth)
+            yield from _flat_numbers(one, f"{name}[{at}]", depth)
         if len(value) > _MOST_PARTS:
             yield f"{name}.count", len(value)
 
 
-def _fields(value: object) -> dict[str, object] | None:
+def _named_fields(value: object) -> dict[str, object] | None:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     fields = fields_of(value)
@@ -278,7 +280,7 @@ def _fields(value: object) -> dict[str, object] | None:
     return {name: part for name, part in fields.items() if isinstance(name, str)}
 
 
-def _series(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
+def _series_numbers(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
     """Give the sum of a series of times, or else its range; nothing of zeros."""
     if not any(values):
         return
@@ -289,7 +291,7 @@ def _series(values: Sequence[float], name: str) -> Iterator[tuple[str, Number]]:
     yield f"{name} (largest of {len(values)})", max(values)
 
 
-def _left_out(profile: ProfileData, finding: Finding) -> LeftOut:
+def _count_left_out(profile: ProfileData, finding: Finding) -> LeftOut:
     every = judged = open_end = 0
     flags = dict.fromkeys(LEFT_OUT, 0)
     for host in profile.hosts:

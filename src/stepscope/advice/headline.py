@@ -105,19 +105,21 @@ def costliest(findings: Sequence[Finding]) -> Finding | None:
     """
     flaws = [one for one in findings if one.status == "fail" and _is_grave(one)]
     ranked = by_cost(
-        one for one in findings if one.after_stage is None or _outweighs(one, flaws)
+        one
+        for one in findings
+        if one.after_stage is None or _outweighs_flaws(one, flaws)
     )
-    if not ranked or _is_grave(ranked[0]) or not _gain(ranked[0]):
+    if not ranked or _is_grave(ranked[0]) or not _gain_ms(ranked[0]):
         return ranked[0] if ranked else None
     # Which of two that promise about as much promises more is chance: the one says more
     # exactly what to change of whose time that is the larger part.
-    near = [one for one in ranked if _gain(one) >= ABOUT * _gain(ranked[0])]
-    return max(near, key=lambda one: _gain(one) / (one.ms_per_step or math.inf))
+    near = [one for one in ranked if _gain_ms(one) >= ABOUT * _gain_ms(ranked[0])]
+    return max(near, key=lambda one: _gain_ms(one) / (one.ms_per_step or math.inf))
 
 
-def _outweighs(finding: Finding, flaws: Sequence[Finding]) -> bool:
+def _outweighs_flaws(finding: Finding, flaws: Sequence[Finding]) -> bool:
     """Return whether a finding explains more time than flaws of the recording hide."""
-    if finding.after_stage != 0 or not _waits(finding):
+    if finding.after_stage != 0 or not _explains_idle_time(finding):
         return False
     share = finding.share_percent or 0.0
     return all(
@@ -144,11 +146,14 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
         if one.severity != "info" or _is_large_burst(one) or are_slow_steps(one)
     ]
     # Time that nobody explains is a grave flaw of a recording that explains less.
-    known = max((one.share_percent or 0.0 for one in grave if _waits(one)), default=0.0)
-    return sorted(grave, key=lambda one: _cost(one, known), reverse=True)
+    known = max(
+        (one.share_percent or 0.0 for one in grave if _explains_idle_time(one)),
+        default=0.0,
+    )
+    return sorted(grave, key=lambda one: _cost_rank(one, known), reverse=True)
 
 
-def _waits(finding: Finding) -> bool:
+def _explains_idle_time(finding: Finding) -> bool:
     """Return whether a finding says why a device computes nothing in its time."""
     owners = set(finding.owners)
     explains = finding.stage != 0 or owners == {"profiler"}
@@ -169,14 +174,14 @@ def _is_large_burst(finding: Finding) -> bool:
     return (finding.note == "noisy" or of_few) and share >= THRESHOLDS.idle_owner.value
 
 
-def _cost(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
+def _cost_rank(finding: Finding, known_percent: float) -> tuple[bool, float, float]:
     share = finding.share_percent
     grave = _is_grave(finding) and (share is None or share >= known_percent)
     cost = (share or 0.0) * (_OF_WORK if _is_work(finding) else 1)
-    return grave, _gain(finding), cost if cost >= _LEAST else 0.0
+    return grave, _gain_ms(finding), cost if cost >= _LEAST else 0.0
 
 
-def _gain(finding: Finding) -> float:
+def _gain_ms(finding: Finding) -> float:
     """Return what a finding may gain; of slow steps what they lose, in ms per step."""
     if finding.saving_ms is not None:
         return finding.saving_ms.high
@@ -204,10 +209,10 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
     first = costliest(findings)
     if isinstance(found, Unavailable):
         if first is not None:
-            return _of_finding(first)
+            return _lead_of_finding(first)
         return Lead(kind="nothing", unavailable=found)
     plain = signals.of(frameworks_used) == PLAIN
-    said = _chosen(findings, found, first, thresholds, plain=plain)
+    said = _choose_lead(findings, found, first, thresholds, plain=plain)
     labels = [one.host for one in found.shares]
     return msgspec.structs.replace(
         said,
@@ -217,7 +222,7 @@ def lead(findings: Sequence[Finding], signals: Signals, thresholds: Thresholds) 
     )
 
 
-def _chosen(
+def _choose_lead(
     findings: Sequence[Finding],
     found: AccountSignals,
     first: Finding | None,
@@ -227,18 +232,18 @@ def _chosen(
 ) -> Lead:
     """Choose what is said first of an account."""
     shares = found.judged()
-    idle = _unfound(findings, shares, thresholds)
-    hidden = first is not None and _is_grave(first) and _hides(first, idle)
+    idle = _unexplained_idle_lead(findings, shares, thresholds)
+    hidden = first is not None and _is_grave(first) and _hides_idle_time(first, idle)
     if idle is not None and not hidden and not _costs_more(first, idle[1]):
         return idle[0]
     if first is not None and not _is_minor(first, shares, thresholds, plain=plain):
-        return _of_finding(first, found)
-    step = _of_step(shares, thresholds)
-    noted = _noted(findings, step.percent or 0.0, thresholds)
-    return step if noted is None else _of_finding(noted, found)
+        return _lead_of_finding(first, found)
+    step = _lead_of_step(shares, thresholds)
+    noted = _largest_idle_note(findings, step.percent or 0.0, thresholds)
+    return step if noted is None else _lead_of_finding(noted, found)
 
 
-def _hides(flaw: Finding, idle: tuple[Lead, float] | None) -> bool:
+def _hides_idle_time(flaw: Finding, idle: tuple[Lead, float] | None) -> bool:
     """Return whether a flaw of the recording may undo an idle time that none explains.
 
     One that hides less time than that does not.
@@ -250,7 +255,7 @@ def _hides(flaw: Finding, idle: tuple[Lead, float] | None) -> bool:
     )
 
 
-def _noted(
+def _largest_idle_note(
     findings: Sequence[Finding], percent: float, thresholds: Thresholds
 ) -> Finding | None:
     """Return the note about most idle time, where that is more than so much.
@@ -281,14 +286,14 @@ def _costs_more(finding: Finding | None, idle_ms: float) -> bool:
     return finding.saving_ms is not None and finding.saving_ms.high >= idle_ms
 
 
-def _of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
+def _lead_of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
     host, _, device = (
         finding.devices[0].rpartition(":") if finding.devices else ("",) * 3
     )
     on_device = bool(host) and device.isdigit()
     return Lead(
         kind="finding",
-        owner=_largest(finding, found),
+        owner=_largest_owner(finding, found),
         place=finding.place,
         percent=finding.share_percent,
         finding=finding.id,
@@ -298,7 +303,7 @@ def _of_finding(finding: Finding, found: AccountSignals | None = None) -> Lead:
     )
 
 
-def _largest(finding: Finding, found: AccountSignals | None) -> str | None:
+def _largest_owner(finding: Finding, found: AccountSignals | None) -> str | None:
     """Return the owner of most of a finding's time."""
     if not finding.owners:
         return None
@@ -314,7 +319,7 @@ def _largest(finding: Finding, found: AccountSignals | None) -> str | None:
     )
 
 
-def _unfound(
+def _unexplained_idle_lead(
     findings: Sequence[Finding], shares: StepShares, thresholds: Thresholds
 ) -> tuple[Lead, float] | None:
     """Return the largest idle owner that no finding is about, with its ms per step."""
@@ -338,7 +343,7 @@ def _unfound(
     if owner is None or untold(owner) < thresholds.idle_owner.value:
         return None
     mean_ps = sum(shares.times(owner)) / max(len(shares.window_ps), 1)
-    return _of_owner("idle", owner, shares), mean_ps / 1e9
+    return _lead_of_owner("idle", owner, shares), mean_ps / 1e9
 
 
 def _is_minor(
@@ -374,20 +379,20 @@ def _gain_percent(finding: Finding, shares: StepShares) -> float | None:
         if _is_work(finding):
             share = finding.share_percent
             return None if share is None or finding.owners else _OF_WORK * share
-        return finding.share_percent if _waits(finding) else None
+        return finding.share_percent if _explains_idle_time(finding) else None
     step_ms = shares.total_ps / max(len(shares.window_ps), 1) / 1e9
     return 100 * finding.saving_ms.high / step_ms if step_ms else 0.0
 
 
-def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
+def _lead_of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
     """Say what the step is where nothing has to be changed first."""
     if not shares.total_ps:
         return Lead(kind="nothing", unavailable=_NO_TIME)
     if shares.device is None:
         if shares.percent("host_compute"):
-            return _of_owner("host", "host_compute", shares)
+            return _lead_of_owner("host", "host_compute", shares)
         owner = max(IDLE_OWNERS, key=shares.percent)
-        return _of_owner("largest", owner, shares)
+        return _lead_of_owner("largest", owner, shares)
     busy = shares.percent(*BUSY_OWNERS)
     if (
         shares.percent(*_COMPUTE) >= busy / 2
@@ -403,10 +408,10 @@ def _of_step(shares: StepShares, thresholds: Thresholds) -> Lead:
             steps=shares.step_source is not None,
         )
     owner = max((*BUSY_OWNERS, *IDLE_OWNERS), key=shares.percent)
-    return _of_owner("largest", owner, shares)
+    return _lead_of_owner("largest", owner, shares)
 
 
-def _of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
+def _lead_of_owner(kind: LeadKind, owner: str, shares: StepShares) -> Lead:
     return Lead(
         kind=kind,
         owner=owner,

@@ -9,7 +9,7 @@ from stepscope.advice.catalogue import catalogue
 from stepscope.advice.item import Rule
 
 
-def _rules() -> tuple[Rule, ...]:
+def _ordered_rules() -> tuple[Rule, ...]:
     """Return the rules of the modules that the declared texts name."""
     items = sorted(
         catalogue().rules.values(), key=lambda item: (item.stage, item.place)
@@ -24,4 +24,4 @@ def _rules() -> tuple[Rule, ...]:
     return tuple(rules[item.id] for item in items)
 
 
-RULES: Final = _rules()
+RULES: Final = _ordered_rules()

@@ -56,7 +56,7 @@ def limits_of(finding: Finding, signals: Signals) -> Limits:
     What a device does stays, except for the owners that the finding is about. A finding
     that names no owner may be about any of its work.
     """
-    shares = _shares_of(finding, signals)
+    shares = _account_of_finding(finding, signals)
     if shares is None:
         return Limits(finding.ms_per_step, None)
     step_ms = shares.total_ps / len(shares.window_ps) / PS_PER_MS
@@ -65,7 +65,7 @@ def limits_of(finding: Finding, signals: Signals) -> Limits:
     return Limits(finding.ms_per_step, step_ms, step_ms * percent / 100)
 
 
-def _shares_of(finding: Finding, signals: Signals) -> StepShares | None:
+def _account_of_finding(finding: Finding, signals: Signals) -> StepShares | None:
     """Return the account of the device or host that a finding is about."""
     account = signals.of(account_signals)
     if isinstance(account, Unavailable) or not finding.devices:
@@ -108,7 +108,7 @@ _ALL: Final = 99.0
 _SEEN: Final = 0.5
 
 
-def _changes(
+def _changes_of_finding(
     finding: Finding, signals: Signals, thresholds: Thresholds
 ) -> tuple[Change, ...]:
     """Return what a failing finding would change about a step; none if not known.
@@ -135,9 +135,11 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     bound = finding.saving_ms
     if bound is None and finding.id not in _CHANGES:
         return finding
-    changes = _changes(finding, signals, thresholds)
+    changes = _changes_of_finding(finding, signals, thresholds)
     limits = limits_of(finding, signals)
-    if not changes or (isinstance(changes[0], Gone) and not _whole(finding, limits)):
+    if not changes or (
+        isinstance(changes[0], Gone) and not _is_whole_effect(finding, limits)
+    ):
         return finding
     saving = signals.of(replay_signals).saving(
         changes,
@@ -153,7 +155,7 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     return msgspec.structs.replace(finding, saving_ms=saving)
 
 
-def _whole(finding: Finding, limits: Limits) -> bool:
+def _is_whole_effect(finding: Finding, limits: Limits) -> bool:
     """Return whether the limit is all of the time that the finding is about."""
     if finding.pattern is None or finding.ms_per_step is None:
         return False
@@ -193,7 +195,7 @@ def together(
         for one in ranked
         if one.saving_ms is not None and one.saving_ms.basis == "replay"
         if one.saving_ms.high >= _NOTHING
-        if (changes := _changes(one, signals, thresholds))
+        if (changes := _changes_of_finding(one, signals, thresholds))
     ]
     if not told:
         return Together(left_out=tuple(one.id for one in ranked))
@@ -216,11 +218,13 @@ def together(
         else None,
         next_owner=None if after is None else after[0],
         next_percent=None if after is None else after[1],
-        next_hidden=after is not None and _hidden(*after, foremost, signals),
+        next_hidden=after is not None and _is_hidden_work(*after, foremost, signals),
     )
 
 
-def _hidden(owner: str, path_percent: float, gone: Finding, signals: Signals) -> bool:
+def _is_hidden_work(
+    owner: str, path_percent: float, gone: Finding, signals: Signals
+) -> bool:
     """Return whether other work hides most of an owner's time on the path so far."""
     if owner in gone.owners:
         return True

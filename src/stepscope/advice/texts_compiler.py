@@ -10,7 +10,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 #: Keys whose texts are copied as they are written; of others lines are filled.
@@ -34,24 +34,26 @@ def compile_texts(folder: Path) -> bytes:
         ValueError: Two files declare one rule, or one refers to what no file declares.
     """
     files = {
-        path.stem: _filled(tomllib.loads(path.read_text(encoding="utf-8")))
+        path.stem: _fill_lines(tomllib.loads(path.read_text(encoding="utf-8")))
         for path in sorted(folder.glob("*.toml"))
     }
-    tables = {"input_actions": {"actions": _input_actions(folder / _INPUT_ACTIONS)}}
+    tables = {
+        "input_actions": {"actions": _read_input_actions(folder / _INPUT_ACTIONS)}
+    }
     compiled: dict[str, Any] = {
         "owners": files.pop("owners"),
         "rules": {},
         "shared": {},
     }
     for name, file in files.items():
-        texts = _texts(name, file, files | tables)
+        texts = _compile_file(name, file, files | tables)
         if "id" not in file:
             compiled["shared"][name] = texts
             continue
         if file["id"] in compiled["rules"]:
             raise ValueError(f"{name}.toml: {file['id']} is declared twice")
         compiled["rules"][file["id"]] = texts | {
-            "words": _words(file, files, compiled["owners"])
+            "words": _compile_sentences(file, files, compiled["owners"])
         }
     places = [(rule["stage"], rule["place"]) for rule in compiled["rules"].values()]
     if len(set(places)) < len(places):
@@ -59,7 +61,7 @@ def compile_texts(folder: Path) -> bytes:
     return json.dumps(compiled, ensure_ascii=False).encode()
 
 
-def _input_actions(table: Path) -> dict[str, Any]:
+def _read_input_actions(table: Path) -> dict[str, Any]:
     """Return the actions of the table that tools share; none without the table."""
     if not table.exists():
         return {}
@@ -70,26 +72,36 @@ def _input_actions(table: Path) -> dict[str, Any]:
     }
 
 
-def _filled(value: Any, key: str = "") -> Any:
+def _fill_lines(value: Any, key: str = "") -> Any:
     """Return a value with the lines of its texts filled."""
     if isinstance(value, str):
         return value if key in _VERBATIM else " ".join(value.split())
     if isinstance(value, list):
-        return [_filled(element, key) for element in value]
+        return [_fill_lines(element, key) for element in value]
     if isinstance(value, dict):
-        return {name: _filled(element, name) for name, element in value.items()}
+        of_code = key == "code"
+        return {
+            name: _fill_lines(element, key if of_code else name)
+            for name, element in value.items()
+        }
     return value
 
 
-def _texts(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
+def _compile_file(name: str, file: Mapping[str, Any], files: Mapping[str, Any]) -> Any:
     """Return what a file declares, but for its sentences about findings."""
     others = {*_OF_PAGES, *_OF_WORDS}
     texts = {key: value for key, value in file.items() if key not in others}
     actions: dict[str, Any] = {}
     codes: dict[str, tuple[str, int]] = {}
     conditions = {}
-    for key, declared in file.get("actions", {}).items():
-        action = dict(_referred(name, key, declared, files))
+    declared = {
+        each_key: action
+        for key, action in file.get("actions", {}).items()
+        for each_key, action in _each_action(
+            key, _resolve_reference(name, key, action, files)
+        )
+    }
+    for key, action in declared.items():
         if "when" in action:
             conditions[key] = action.pop("when")
         if "workers" in action:
@@ -116,7 +128,26 @@ def _unit_by_fact(units: Mapping[str, Any]) -> dict[str, str]:
     return by_fact | {key: unit for unit, keys in named.items() for key in keys}
 
 
-def _referred(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any:
+def _each_action(key: str, action: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the actions that one declaration stands for, each with a key of its own.
+
+    Its code may be a table, framework → line, and its cause a list.
+    """
+    codes = action.get("code")
+    if isinstance(codes, dict):
+        for framework, code in codes.items():
+            each = dict(action) | {"framework": framework, "code": code}
+            yield from _each_action(f"{key}_{framework.lower()}", each)
+    elif isinstance(action.get("cause"), list):
+        for cause in action["cause"]:
+            yield f"{key}_{cause}", dict(action) | {"cause": cause}
+    else:
+        yield key, dict(action)
+
+
+def _resolve_reference(
+    name: str, key: str, action: Any, files: Mapping[str, Any]
+) -> Any:
     """Return an action with what it does not say itself from the one that is meant.
 
     `same_as` is `file.key`, or only the file where the key is the same.
@@ -137,7 +168,7 @@ def _referred(name: str, key: str, action: Any, files: Mapping[str, Any]) -> Any
 _OF_WORDS: Final = ("passed", "lead", "causes", "phrases", "says", "says_like")
 
 
-def _words(
+def _compile_sentences(
     file: Mapping[str, Any], files: Mapping[str, Any], owners: Mapping[str, Any]
 ) -> dict[str, Any]:
     phrases = file.get("phrases", {})
@@ -149,25 +180,27 @@ def _words(
         causes = {key: text for group in owners.values() for key, text in group.items()}
     return {
         "passed": file.get("passed"),
-        "lead": _alternatives(file.get("lead", []), phrases),
+        "lead": _sentence_alternatives(file.get("lead", []), phrases),
         "causes": causes,
         "texts": {
-            key: [_alternatives(sentence, phrases) for sentence in _listed(text)]
+            key: [
+                _sentence_alternatives(sentence, phrases) for sentence in _as_list(text)
+            ]
             for key, text in says.items()
         },
     }
 
 
-def _listed(text: str | list[Any]) -> list[Any]:
+def _as_list(text: str | list[Any]) -> list[Any]:
     return [text] if isinstance(text, str) else text
 
 
-def _alternatives(
+def _sentence_alternatives(
     sentence: str | list[str], phrases: Mapping[str, str | list[str]]
 ) -> list[str]:
     """Return the alternatives of a sentence; one that is `@name` stands for others."""
     return [
         one
-        for text in _listed(sentence)
-        for one in (_listed(phrases[text[1:]]) if text.startswith("@") else [text])
+        for text in _as_list(sentence)
+        for one in (_as_list(phrases[text[1:]]) if text.startswith("@") else [text])
     ]

@@ -96,11 +96,11 @@ def promise_of(effect_ps: Sequence[int], window_ps: Sequence[int]) -> Saving:
         window_ps: The lengths of these steps.
     """
     pattern = pattern_of(effect_ps, every_percent=0)
-    pattern = _with_doubt(pattern, effect_ps, window_ps)
+    pattern = _add_mean_interval(pattern, effect_ps, window_ps)
     return pattern.promise(sum(effect_ps) / max(len(effect_ps), 1) / PS_PER_MS)
 
 
-def _with_doubt(
+def _add_mean_interval(
     pattern: Pattern, effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> Pattern:
     """Add what the mean effect is known to be: no more than the mean step."""
@@ -128,22 +128,24 @@ def judge(
     )
     doubtful = status == "cannot_tell"
     if status == "fail":
-        pattern = _with_doubt(pattern, effects, windows)
+        pattern = _add_mean_interval(pattern, effects, windows)
     return Verdict(
         status=status,
         severity=severity,
         note=note,
         share_percent=share,
         effect_ms=effect / max(len(effects), 1) / PS_PER_MS,
-        causes=_causes(series, window),
+        causes=_causes_by_share(series, window),
         pattern=pattern,
         resolution_percent=percent_of(series.unknown_ps + series.doubt_ps, window),
-        confidence=_confidence(series, thresholds),
-        unavailable=_doubtful(series, share, window, warn) if doubtful else None,
+        confidence=_confidence_in_series(series, thresholds),
+        unavailable=_reason_for_doubt(series, share, window, warn)
+        if doubtful
+        else None,
     )
 
 
-def _causes(series: StepSeries, window: int) -> tuple[CauseShare, ...]:
+def _causes_by_share(series: StepSeries, window: int) -> tuple[CauseShare, ...]:
     shares = [
         CauseShare(cause=name, share_percent=percent_of(sum(times), window))
         for name, times in series.parts_ps.items()
@@ -152,7 +154,7 @@ def _causes(series: StepSeries, window: int) -> tuple[CauseShare, ...]:
     return tuple(sorted(shares, key=lambda cause: -cause.share_percent))
 
 
-def _confidence(series: StepSeries, thresholds: Thresholds) -> float:
+def _confidence_in_series(series: StepSeries, thresholds: Thresholds) -> float:
     window = sum(series.window_ps)
     confidence = 1 - series.unknown_ps / window if window else 0.0
     if series.step_source is not None:
@@ -162,7 +164,7 @@ def _confidence(series: StepSeries, thresholds: Thresholds) -> float:
     return confidence
 
 
-def _doubtful(
+def _reason_for_doubt(
     series: StepSeries, share: float, window: int, warn: Threshold
 ) -> Unavailable:
     """Say why the verdict may be wrong: time of unknown cause, or lost records."""

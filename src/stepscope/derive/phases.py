@@ -182,7 +182,7 @@ def phases(
             event = by_row(called_in, correlation.launch_of_activity, none=-1)
             phase = host_phases.refine_phases(event, phase)
         shown = {one.device for one in account.devices}
-        return _on_devices(windows, device_activity, phase, shown)
+        return _device_phases(windows, device_activity, phase, shown)
     if (
         isinstance(device_activity, Unavailable)
         and device_activity.code != "NO_DEVICE_PLANE"
@@ -213,7 +213,7 @@ def _seen_phases(phase: NDArray[np.uint8]) -> frozenset[str]:
     return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
 
 
-def _on_devices(
+def _device_phases(
     windows: Windows,
     activity: pl.DataFrame,
     phase: NDArray[np.uint8],

@@ -142,11 +142,11 @@ def test_what_has_threads_of_its_own_is_not_told_to_run_in_parallel(
 @pytest.mark.parametrize(
     ("idle", "maker", "said"),
     [
-        (False, None, "come late: make each batch cheaper"),
+        (False, None, "still come late: make each batch cheaper"),
         (
             False,
             "`decode` (data.py:31)",
-            "come late, most of their work in `decode` (data.py:31): make that cheaper",
+            "cheaper where most of it is, in `decode` (data.py:31)",
         ),
         # What they do is not what the steps wait for.
         (

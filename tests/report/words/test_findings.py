@@ -274,8 +274,8 @@ def test_a_share_without_steps_is_of_the_recording() -> None:
     [
         ("`f` holds 20 % of the step.", "`f` holds 20 % of the recording."),
         (
-            "Garbage collections hold up the steps: 3 %.",
-            "Garbage collections hold up the program: 3 %.",
+            "Garbage collections delay the steps: 3 %.",
+            "Garbage collections delay the program: 3 %.",
         ),
         (
             "Work on the host holds the step: 3 %.",

@@ -137,13 +137,15 @@ def worker_signals(
     basis = [step_basis(one) for one in steps.values()]
     on_host = device_signals.recorded == "host_only"
     return WorkerSignals(
-        workers=tuple(_label(one) for one in found.workers),
+        workers=tuple(_worker_label(one) for one in found.workers),
         devices=max(_devices_by_host(found).values()),
-        steps=tuple(_step(step, on_host=on_host) for step in whole),
+        steps=tuple(_compare_step_workers(step, on_host=on_host) for step in whole),
         step_source=basis[0].source,
         step_confidence=min(one.confidence for one in basis),
         slowest=found.slowest,
-        work_ms={_label(one): _work_ms(one, on_host=on_host) for one in found.workers},
+        work_ms={
+            _worker_label(one): _work_ms(one, on_host=on_host) for one in found.workers
+        },
         absent=max((found.processes or 0) - len(profile.hosts), 0),
     )
 
@@ -155,7 +157,7 @@ def _devices_by_host(found: PodViewerResult) -> dict[str, int]:
     return counts
 
 
-def _step(step: PodStep, *, on_host: bool) -> StepWorkers:
+def _compare_step_workers(step: PodStep, *, on_host: bool) -> StepWorkers:
     work = [(_work_ms(one, on_host=on_host), one) for one in step.workers]
     known = [ms for ms, _ in work if ms is not None]
     all_known = len(known) == len(work) > 1
@@ -169,18 +171,18 @@ def _step(step: PodStep, *, on_host: bool) -> StepWorkers:
     ]
     waited = [one for one in waits if one is not None]
     return StepWorkers(
-        window_ps=_ps(max(one.total_ms for one in step.workers)),
-        waiting_ps=_ps(float(np.median(waited))) if waited else None,
-        excess_ps=_ps(_excess(known)) if all_known else None,
-        busiest=_label(busiest) if all_known else None,
-        last=_label(last) if last.waited_for_ms else None,
-        skew_ps=None if step.start_skew_ms is None else _ps(step.start_skew_ms),
-        skew_doubt_ps=_ps(step.start_skew_doubt_ms or 0.0),
+        window_ps=_ms_to_ps(max(one.total_ms for one in step.workers)),
+        waiting_ps=_ms_to_ps(float(np.median(waited))) if waited else None,
+        excess_ps=_ms_to_ps(_excess_work_ms(known)) if all_known else None,
+        busiest=_worker_label(busiest) if all_known else None,
+        last=_worker_label(last) if last.waited_for_ms else None,
+        skew_ps=None if step.start_skew_ms is None else _ms_to_ps(step.start_skew_ms),
+        skew_doubt_ps=_ms_to_ps(step.start_skew_doubt_ms or 0.0),
         concurrency=min(step.concurrency.values(), default=None),
     )
 
 
-def _excess(work_ms: Sequence[float]) -> float:
+def _excess_work_ms(work_ms: Sequence[float]) -> float:
     """Return the most work beyond the median of the others; of two, their difference.
 
     Args:
@@ -197,11 +199,11 @@ def _work_ms(worker: Worker | WorkerSummary, *, on_host: bool) -> float | None:
     return sum(worker.breakdown_ms.get(name, 0.0) for name in HOST_WORK)
 
 
-def _ps(ms: float) -> int:
+def _ms_to_ps(ms: float) -> int:
     return round(ms * PS_PER_MS)
 
 
-def _label(worker: Worker | WorkerSummary) -> str:
+def _worker_label(worker: Worker | WorkerSummary) -> str:
     return worker.host if worker.device is None else f"{worker.host}:{worker.device}"
 
 

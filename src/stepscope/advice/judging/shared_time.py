@@ -36,30 +36,32 @@ def shared_time(
     def shared(narrower: Sequence[Finding], broad: Finding) -> float:
         mine = shares.get(broad.devices[0]) if broad.owners and broad.devices else None
         if mine is None:
-            return max((_by_causes(one, broad) for one in narrower), default=0.0)
+            return max((_share_by_causes(one, broad) for one in narrower), default=0.0)
         owned = [one for one in narrower if one.owners or one.topics]
         there = [one for one in owned if one.devices[:1] == broad.devices[:1]]
-        others = [_whole(one) for one in narrower if one not in owned]
-        return max(_shared(there, broad, mine), *others, 0.0)
+        others = [_whole_share(one) for one in narrower if one not in owned]
+        return max(_shared_share(there, broad, mine), *others, 0.0)
 
     return shared
 
 
-def _whole(finding: Finding) -> float:
+def _whole_share(finding: Finding) -> float:
     return finding.share_percent or 0.0
 
 
-def _by_causes(narrow: Finding, broad: Finding) -> float:
+def _share_by_causes(narrow: Finding, broad: Finding) -> float:
     """Return how much of a broader finding's causes is the time of a narrower one."""
     caused = [one for one in broad.causes if one.cause in _OWNERS]
     if broad.owners or not caused or not narrow.owners:
-        return _whole(narrow)
+        return _whole_share(narrow)
     if narrow.devices[:1] != broad.devices[:1]:
         return 0.0
     return sum(one.share_percent for one in caused if one.cause in narrow.owners)
 
 
-def _shared(narrower: Sequence[Finding], broad: Finding, shares: StepShares) -> float:
+def _shared_share(
+    narrower: Sequence[Finding], broad: Finding, shares: StepShares
+) -> float:
     total = 0.0
     for place in PLACES:
         if broad.place not in ("any", place):

@@ -125,7 +125,9 @@ def judge_kernels(
     unknown = 0.0 if worked.unknown is None else work.share(worked.unknown)
     if share < warn.value <= share + unknown:
         rows = worked.rows if worked.unknown is None else worked.unknown
-        return item.cannot_tell(why_unknown or _unknown(share, unknown, warn, rows))
+        return item.cannot_tell(
+            why_unknown or _unknown_kernels_reason(share, unknown, warn, rows)
+        )
     short = work.stepped and time < thresholds.smallest_effect.value
     status: Status = "pass" if share < warn.value or short else "fail"
     idle = idle_percent(signals)
@@ -147,12 +149,12 @@ def judge_kernels(
         "threshold": warn,
         "steps_clean": work.steps if work.stepped else None,
         "devices": (work.label,),
-        "parts": _parts(work, worked.rows),
+        "parts": _largest_ops(work, worked.rows),
         "evidence": work.evidence(worked.rows, SHOWN),
         "inputs": ("kernels",),
         "saving_ms": None
         if ms is None or status != "fail"
-        else _saving(worked, waits=idle >= thresholds.idle_device.value),
+        else _saving_of_kernels(worked, waits=idle >= thresholds.idle_device.value),
     }
     if status != "fail":
         fields.pop("actions", None)
@@ -165,7 +167,7 @@ def idle_percent(signals: Signals) -> float:
     return 100.0 if account is None else account.judged().percent(*IDLE_OWNERS)
 
 
-def _saving(worked: Worked, *, waits: bool) -> Saving:
+def _saving_of_kernels(worked: Worked, *, waits: bool) -> Saving:
     known = measured_gain_ms(worked.measured)
     others = int(worked.predicted["time_ps"].sum())
     low, high = (known + part * others / PS_PER_MS for part in worked.gain)
@@ -207,7 +209,7 @@ def faster(
     return changes
 
 
-def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
+def _largest_ops(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     """Return the ops with most of the time, each with its largest kernel."""
     if not len(rows):
         return ()
@@ -230,7 +232,7 @@ def _parts(work: KernelWork, rows: pl.DataFrame) -> tuple[Part, ...]:
     )
 
 
-def _unknown(
+def _unknown_kernels_reason(
     share: float, unknown: float, warn: Threshold, rows: pl.DataFrame
 ) -> Unavailable:
     with_op = rows.filter(pl.col("op").is_not_null())["time_ps"].sum()

@@ -257,7 +257,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             at, owner = waiting.pop()
             node = self.nodes[at]
             owner = at if node.is_own else owner
-            calls = self._told_apart(at, owner, least)
+            calls = self._separate_calls(at, owner, least)
             left = node.time_ps - sum(self.nodes[call].time_ps for call in calls)
             named = self.nodes[at if owner == _NONE else owner]
             detail = self._deepest_function(at, calls, left, least)
@@ -266,7 +266,7 @@ class _Tree(Frozen, frozen=True, eq=True):
             waiting += [(call, owner) for call in calls]
         return found
 
-    def _told_apart(self, at: int, owner: int, least: float) -> list[int]:
+    def _separate_calls(self, at: int, owner: int, least: float) -> list[int]:
         """Return the calls below a path, at any depth, that have parts of their own."""
         node = self.nodes[at]
         if node.is_loop:

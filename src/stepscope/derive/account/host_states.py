@@ -241,7 +241,7 @@ class HostStates(Frozen, frozen=True):
         """Return what all step threads together claim of a set, in order."""
         return self._ordered_claims(
             self._state_of_threads(within),
-            self._told_within(within),
+            self._states_within(within),
             within,
             active=None,
             away=self._away_together(),
@@ -249,7 +249,7 @@ class HostStates(Frozen, frozen=True):
 
     def claims_without_device(self, within: Spans) -> Claims:
         """Return what the step threads claim where the host itself runs the program."""
-        told = self._told_within(within)
+        told = self._states_within(within)
         state = self._state_of_threads(within)
         work = self.classes.host_compute
         # The library communicates on a thread of its own; what computes meanwhile does
@@ -336,7 +336,7 @@ class HostStates(Frozen, frozen=True):
             ("between", self.between),
         )
 
-    def _told_within(self, within: Spans) -> _Told:
+    def _states_within(self, within: Spans) -> _Told:
         return _Told(
             *(
                 _union_within((getattr(it, field) for it in self.told.values()), within)

@@ -114,7 +114,7 @@ def _number_pairs(
     groups_outside = outer.count if outer is not None else 1
     fits = least >= -(2**31) and greatest < 2**31
     if not fits or width * groups_outside > max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows):
-        return _paired_by_sorting(outer, inner)
+        return _number_by_sorting(outer, inner)
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = accepted_answer(
@@ -131,7 +131,7 @@ def _number_pairs(
     return Codes(out, first[:count].copy())
 
 
-def _paired_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
+def _number_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
     distinct = pl.Series(inner).unique().sort().to_numpy()
     ranks = np.searchsorted(distinct, inner).astype(np.int64)
     groups_outside = outer.count if outer is not None else 1

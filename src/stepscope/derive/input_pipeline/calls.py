@@ -208,7 +208,7 @@ class _Walk:
             above, child = self._new_children(edges, call, at, level)
             starts = np.clip(graph.start_ps[child], low[above], high[above])
             ends = np.clip(self.end_ps[child], starts, high[above])
-            starts = np.minimum(_after_earlier(above, starts, ends), ends)
+            starts = np.minimum(_begins_after_earlier(above, starts, ends), ends)
             passed = _sum_ascending_groups(above, ends - starts, count=len(at))
             found.append(_Reached(call, at, high - low - passed))
             call, at, low, high = call[above], child, starts, ends
@@ -265,7 +265,7 @@ def _stack_reached(found: list[_Reached]) -> _Reached:
     return _Reached(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def _after_earlier(
+def _begins_after_earlier(
     group: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return begins of intervals, moved past what earlier ones of a group cover.
@@ -309,7 +309,7 @@ def _sum_by_stage(
     end_ps = graph.start_ps + graph.dur_ps
     starts = np.clip(graph.start_ps[graph.child], low, high)
     ends = np.clip(end_ps[graph.child], starts, high)
-    starts = np.minimum(_after_earlier(graph.parent, starts, ends), ends)
+    starts = np.minimum(_begins_after_earlier(graph.parent, starts, ends), ends)
     covered = _sum_ascending_groups(
         graph.parent, ends - starts, count=len(graph.start_ps)
     )

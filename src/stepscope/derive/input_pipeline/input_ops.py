@@ -236,7 +236,7 @@ class _Found:
             doubts = (
                 dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
             )
-        doubts = _not_told_apart(ops) | doubts
+        doubts = _undivided_work(ops) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", total),
@@ -252,7 +252,7 @@ class _Found:
         )
 
 
-def _not_told_apart(ops: pl.DataFrame) -> dict[str, Unavailable]:
+def _undivided_work(ops: pl.DataFrame) -> dict[str, Unavailable]:
     """Return the kinds of work that these ops could hold without showing them."""
     if not ops["name"].str.starts_with(BEGINNING).any():
         return dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_one_call"])

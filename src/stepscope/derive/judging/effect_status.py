@@ -98,9 +98,9 @@ def status_of(
     series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> EffectStatus:
     """Compare the effect of a series with at least one step with two thresholds."""
-    if _flips(series, warn, thresholds):
+    if _may_flip(series, warn, thresholds):
         return EffectStatus("cannot_tell")
-    return _status(series, warn, critical, thresholds)
+    return _status_by_levels(series, warn, critical, thresholds)
 
 
 def pattern_kind(
@@ -124,7 +124,7 @@ def percent_of(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _flips(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
+def _may_flip(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
     effect, bar = sum(series.effect_ps), sum(series.window_ps) * warn.value / 100
     if effect >= bar:
         return effect - series.doubt_ps - series.excess_ps < bar
@@ -133,7 +133,7 @@ def _flips(series: StepSeries, warn: Threshold, thresholds: Thresholds) -> bool:
     return highest >= bar and highest >= smallest
 
 
-def _status(
+def _status_by_levels(
     series: StepSeries,
     warn: Threshold,
     critical: Threshold,
@@ -179,7 +179,7 @@ def ratio_interval(
     effect_ps: Sequence[int], window_ps: Sequence[int]
 ) -> tuple[float, float]:
     """Return the 95 % interval of Σ effect ÷ Σ window, in percent."""
-    effects, windows = _sums((effect_ps, window_ps), stream=0)
+    effects, windows = _bootstrap_sums((effect_ps, window_ps), stream=0)
     low, high = np.percentile(100 * effects / np.maximum(windows, 1), _INTERVAL)
     return float(low), float(high)
 
@@ -200,7 +200,7 @@ def mean_interval_ms(effect_ps: Sequence[int]) -> tuple[float, float]:
     for stream, hit in enumerate((True, False)):
         group = [one for one in effect_ps if is_hit(one, mean) is hit]
         if len(set(group)) > 1:
-            sums, counts = _sums((group, [1] * len(group)), stream=stream)
+            sums, counts = _bootstrap_sums((group, [1] * len(group)), stream=stream)
             drawn += len(group) * sums / counts
         else:
             drawn += sum(group)
@@ -224,13 +224,13 @@ def difference_interval(
     """
     means = []
     for stream, values in enumerate((base, new)):
-        sums, counts = _sums((values, [1] * len(values)), stream=stream)
+        sums, counts = _bootstrap_sums((values, [1] * len(values)), stream=stream)
         means.append(sums / counts)
     low, high = np.percentile(means[1] - means[0], _INTERVAL)
     return float(low), float(high)
 
 
-def _sums(
+def _bootstrap_sums(
     columns: Sequence[Sequence[float]], *, stream: int
 ) -> list[NDArray[np.float64]]:
     count = len(columns[0])

@@ -234,7 +234,9 @@ def input_verdict(
     unknown = [one for one in classes.values() if isinstance(one, Unavailable)]
     return decide_input(
         [
-            _time_of(profile, host, device, rows.filter(_DEVICE.eq_missing(device)))
+            _input_time_of(
+                profile, host, device, rows.filter(_DEVICE.eq_missing(device))
+            )
             for host, rows in judged.items()
             for device in rows["device"].unique().sort()
         ],
@@ -289,7 +291,7 @@ def decide_input(
 _DEVICE: Final = pl.col("device")
 
 
-def _time_of(
+def _input_time_of(
     profile: ProfileData, host: str, device: int | None, rows: pl.DataFrame
 ) -> InputTime:
     found = profile.derived(host, steps)

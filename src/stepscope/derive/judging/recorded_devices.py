@@ -107,18 +107,18 @@ def device_signals(
     tables = {host: one.table("device_activity") for host, one in hosts.items()}
     recorded = [host for host, table in known_hosts(tables).items() if table.height]
     if recorded:
-        every = (it for host in recorded for it in _capabilities(hosts[host]))
+        every = (it for host in recorded for it in _compute_capabilities(hosts[host]))
         return DeviceSignals(
             recorded="recorded", compute_capability=tuple(dict.fromkeys(every))
         )
     reason = first_reason(tables) or _NO_ACTIVITY
-    signs = [sign for one in hosts.values() if (sign := _sign(one))]
+    signs = [sign for one in hosts.values() if (sign := _sign_of_device(one))]
     if signs:
         return DeviceSignals(recorded="silent", sign=signs[0], reason=reason)
     for one in hosts.values():
         if _is_noted(one, DEVICE_IN_DOUBT):
             return DeviceSignals(
-                recorded="silent", sign=_listed(one), in_doubt=True, reason=reason
+                recorded="silent", sign=_listed_sign(one), in_doubt=True, reason=reason
             )
     ran = any(
         one.rows["host_compute_ps"].fill_null(0).sum()
@@ -134,7 +134,7 @@ _NO_ACTIVITY: Final = Unavailable(
 )
 
 
-def _capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
+def _compute_capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
     devices = trace.table("devices")
     if isinstance(devices, Unavailable):
         return [None]
@@ -145,7 +145,7 @@ def _capabilities(trace: TraceData) -> list[tuple[int, int] | None]:
     ]
 
 
-def _sign(trace: TraceData) -> str | None:
+def _sign_of_device(trace: TraceData) -> str | None:
     """Return what points at a device of which no work was recorded, or understood."""
     if isinstance(trace.table("tracks"), Unavailable):
         # A file about memory alone lacks the work of every device, and the host's too.
@@ -155,7 +155,7 @@ def _sign(trace: TraceData) -> str | None:
     if code == "UNKNOWN_DEVICE":
         return "its work is not understood"
     # A file may list devices of which it proves that the program used none.
-    listed = None if code == HOST_ONLY.code else _listed(trace)
+    listed = None if code == HOST_ONLY.code else _listed_sign(trace)
     if listed is not None:
         return listed
     launches = trace.table("launches")
@@ -163,10 +163,10 @@ def _sign(trace: TraceData) -> str | None:
         return f"the host made {launches.height:,} launch calls"
     if _is_noted(trace, DEVICE_CALLED):
         return "samples found it in calls that give a device work"
-    return _allocated(trace)
+    return _allocated_sign(trace)
 
 
-def _allocated(trace: TraceData) -> str | None:
+def _allocated_sign(trace: TraceData) -> str | None:
     """Return that memory of a device was allocated."""
     allocations = trace.table("allocations")
     if isinstance(allocations, Unavailable):
@@ -178,7 +178,7 @@ def _allocated(trace: TraceData) -> str | None:
     return f"memory of {on_device[0]} was allocated" if len(on_device) else None
 
 
-def _listed(trace: TraceData) -> str | None:
+def _listed_sign(trace: TraceData) -> str | None:
     """Return that a device is listed."""
     devices = trace.table("devices")
     if isinstance(devices, Unavailable) or not devices.height:

@@ -80,7 +80,7 @@ def resolve_hlo(
             .with_columns(pl.lit(None, HLO_TEXTS[name]).alias(name) for name in unknown)
             .select(*HLO_TEXTS)
         )
-    known = _with_framework_ops(hlo_ops)
+    known = _add_framework_ops(hlo_ops)
     programs_of = known.group_by("module").agg(pl.col("program").unique())
     only = programs_of.filter(pl.col("program").list.len() == 1).select(
         pl.col("module").alias("asked_module"),
@@ -97,7 +97,7 @@ def resolve_hlo(
     ).select(*HLO_TEXTS)
 
 
-def _with_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
+def _add_framework_ops(hlo_ops: pl.DataFrame) -> pl.DataFrame:
     read = op_names(
         hlo_ops.select(
             name=pl.col("op_name") + ":" + pl.col("op_type").fill_null("")

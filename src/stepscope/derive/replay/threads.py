@@ -152,7 +152,9 @@ class _Look:
         sets = self._classes.by_thread.get(track, {})
         for_device = self._union_codes(sets, self._for_device)
         for_thread = self._union_codes(sets, self._for_thread) - for_device
-        for_thread = self._without_calls(_without_work(for_thread, start, dur), track)
+        for_thread = self._without_calls(
+            _waits_without_work(for_thread, start, dur), track
+        )
         return Thread(
             track,
             is_program,
@@ -198,7 +200,7 @@ class _Look:
         return Spans.union_of(found).clip(self._from, self._to)
 
 
-def _without_work(
+def _waits_without_work(
     waits: Spans, start: NDArray[np.int64], dur: NDArray[np.int64]
 ) -> Spans:
     long = waits.end_ps - waits.start_ps > SHORT_WAIT_PS

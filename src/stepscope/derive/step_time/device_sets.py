@@ -84,7 +84,7 @@ def device_sets(
         for place, name in enumerate(BUSY_OWNERS):
             chosen = np.flatnonzero(of_rows == place)
             orders[name] = Spans.from_events(starts[chosen], durs[chosen])
-        unknown = _not_recorded(number, orders, devices) | untold
+        unknown = _unrecorded_owners(number, orders, devices) | untold
         orders = {name: found for name, found in orders.items() if name not in unknown}
         found.append(_charge_device(number, orders, unknown))
     if len(found) == 1:
@@ -119,7 +119,7 @@ def _untold_widths(
     }
 
 
-def _not_recorded(
+def _unrecorded_owners(
     device: int, orders: dict[str, Spans], devices: pl.DataFrame | Unavailable
 ) -> dict[str, Unavailable]:
     if isinstance(devices, Unavailable):

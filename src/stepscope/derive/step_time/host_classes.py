@@ -120,7 +120,7 @@ class HostClasses(Frozen, frozen=True):
             return within & sets.get(HostCode.LAUNCHING, Spans.empty())
 
         @cache
-        def told_apart() -> Mapping[int, Spans]:
+        def launching_sets() -> Mapping[int, Spans]:
             if not launching():
                 return {}
             rows, every = self.rows, range(1, max(HostCode) + 1)
@@ -132,7 +132,7 @@ class HostClasses(Frozen, frozen=True):
         @cache
         def when(code: HostCode) -> Spans:
             if code in _AS_ONE:
-                return launching() & told_apart().get(code, Spans.empty())
+                return launching() & launching_sets().get(code, Spans.empty())
             return within & sets.get(code, Spans.empty())
 
         return when

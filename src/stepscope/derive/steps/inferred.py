@@ -203,7 +203,7 @@ def _layer_evidence(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
 ) -> str:
     """Say what shows that repetitions lie inside a step; empty where nothing does."""
-    if _inside_a_run(evidence, sequence, period):
+    if _repeats_inside_run(evidence, sequence, period):
         return "it repeats inside single runs of a program"
     begins = _host_begins(evidence, sequence, period, track=track)
     if begins is None:
@@ -252,7 +252,7 @@ def _lacks_an_edge(
     return evidence.lacks_an_edge(at, on_device=False, programs=programs)
 
 
-def _inside_a_run(
+def _repeats_inside_run(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period
 ) -> bool:
     """Return whether repetitions come from one run of a program, as equal layers do."""
@@ -286,7 +286,7 @@ def _best_candidate(evidence: StepEvidence, found: list[Measured]) -> Measured |
     period = preferred_period([it.period for it in good])
     best = next(it for it in good if it.period is period)
     alike = [best, *(_same_on_other_threads(evidence, best, good))]
-    return unite_threads([_at_begin_of_cycle(evidence, it) for it in alike])
+    return unite_threads([_move_to_cycle_begin(evidence, it) for it in alike])
 
 
 def _same_on_other_threads(
@@ -327,7 +327,7 @@ def _same_on_other_threads(
     ]
 
 
-def _at_begin_of_cycle(evidence: StepEvidence, measured: Measured) -> Measured:
+def _move_to_cycle_begin(evidence: StepEvidence, measured: Measured) -> Measured:
     track = int(measured.track[0])
     if track < 0 or evidence.tracks["device"][track] is not None:
         return measured

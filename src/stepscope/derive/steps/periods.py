@@ -172,7 +172,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
         found.sort(key=lambda period: -period.confidence)
         return found[:_SHOWN]
     best = preferred_period(good)
-    first = _after_longest_pause(sequence, best.first)
+    first = _begin_after_pause(sequence, best.first)
     exact = measure_segments(
         sequence,
         int(sequence.symbol[first[0]]),
@@ -216,7 +216,7 @@ def _measure_symbols(sequence: SymbolSequence, symbols: SymbolSequence) -> list[
     ]
 
 
-def _after_longest_pause(
+def _begin_after_pause(
     sequence: SymbolSequence, first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Move the begin of each cycle to the end of the longest pause inside it.

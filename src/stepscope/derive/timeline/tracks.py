@@ -158,7 +158,7 @@ def _arrange_sections(
     )
 
 
-def _of_source_lines(tracks: pl.DataFrame) -> list[int]:
+def _source_line_tracks(tracks: pl.DataFrame) -> list[int]:
     """Return the tracks of lines of the program: they repeat their functions."""
     sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
     read = {
@@ -180,7 +180,7 @@ def _recorded_tracks(
     found = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
-        .filter(~pl.col("source").is_in(_of_source_lines(tracks)))
+        .filter(~pl.col("source").is_in(_source_line_tracks(tracks)))
         .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
         .rename({"derived": "view"})
         .join(

@@ -141,7 +141,7 @@ def _fit_to_recording(finding: Finding, text: str) -> str:
 
 def recording_words(text: str) -> str:
     """Write of the recording what was written of a step."""
-    text = re.sub(r"\b([Hh]olds?(?: up)?) the steps?\b", r"\1 the program", text)
+    text = re.sub(r"\b([Hh]olds?|[Dd]elays?) the steps?\b", r"\1 the program", text)
     return re.sub(r"\bof the step\b", "of the recording", text)
 
 

@@ -26,7 +26,7 @@ export const CATEGORIES: Category[] = [
 export const DETAILS: Record<string, Record<string, string>> = {
   input: { input: "waiting for input", copy_in: "copying batches to the device" },
   output: { output: "reading results back", copy_out: "copying results back" },
-  device_collectives: { collective: "communication", peer: "waiting for an exchange with other workers" },
+  device_collectives: { collective: "communication", peer: "waiting for peers in a collective" },
   device_to_device: { copy_within: "copying on the device", memset: "clearing memory", transfer_wait: "waiting for transfers" },
   device_compute_32: { compute_32: "computing in 32 bit", compute_tf32: "computing in TF32", compute_64: "computing in 64 bit" },
   other: { profiler: "the recording itself", switch: "switching between activities", queued: "idle with launched work waiting", sync: "synchronising", between: "between steps", unexplained: "unexplained" },

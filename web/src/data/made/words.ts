@@ -10,7 +10,7 @@ export const OWNERS: Record<string, string> = {
   "launch": "waiting for launches",
   "host_compute": "host compute",
   "collective": "communication",
-  "peer": "waiting for an exchange with other workers",
+  "peer": "waiting for peers in a collective",
   "copy_within": "copying on the device",
   "memset": "clearing memory",
   "transfer_wait": "waiting for transfers",

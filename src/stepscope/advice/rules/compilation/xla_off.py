@@ -58,10 +58,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell("untold")
     if compiled >= thresholds.compiled_most.value:
         return _ITEM.not_applicable("compiled")
-    return _judged(signals, shares, compiled, thresholds)
+    return _finding_of_compilation(signals, shares, compiled, thresholds)
 
 
-def _judged(
+def _finding_of_compilation(
     signals: Signals, shares: StepShares, compiled: float, thresholds: Thresholds
 ) -> Finding:
     verdict = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares).verdict
@@ -84,7 +84,9 @@ def _judged(
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity="warn" if joint >= thresholds.compiling_gain.value else "info",
-        note=_note(missing=missing, again=again, late=late, outside=outside),
+        note=_note_on_compiler(
+            missing=missing, again=again, late=late, outside=outside
+        ),
         confidence=min(verdict.confidence, signals.of(record_grade)),
         value=verdict.share_percent,
         threshold=thresholds.launch_warn,
@@ -95,14 +97,16 @@ def _judged(
                 fusable=None if runs is None else runs.value,
                 joint=joint if failed else None,
             ),
-            _memory(signals),
+            _memory_fact(signals),
         ),
         inputs=("account", "device_activity", "kernels"),
         explained_by=(owner.item.id,) if failed else (),
     )
 
 
-def _note(*, missing: bool, again: bool, late: bool, outside: bool) -> str | None:
+def _note_on_compiler(
+    *, missing: bool, again: bool, late: bool, outside: bool
+) -> str | None:
     if not missing:
         return "outside" if outside else None
     if again:
@@ -131,17 +135,19 @@ def _joint_percent(
     if replayed is not None:
         return 100 * replayed.high / max(step_ms, 1e-9)
     small = launch_small.evaluate(signals, thresholds)
-    fewer = min(_high(small) / max(step_ms, 1e-9) * 100, verdict.share_percent)
-    return fewer + 100 * _high(runs) / max(step_ms, 1e-9)
+    fewer = min(
+        _highest_saving_ms(small) / max(step_ms, 1e-9) * 100, verdict.share_percent
+    )
+    return fewer + 100 * _highest_saving_ms(runs) / max(step_ms, 1e-9)
 
 
-def _high(finding: Finding | None) -> float:
+def _highest_saving_ms(finding: Finding | None) -> float:
     """Return what a finding may save, in milliseconds a step."""
     saving = None if finding is None else finding.saving_ms
     return 0.0 if saving is None else saving.high
 
 
-def _memory(signals: Signals) -> Fact:
+def _memory_fact(signals: Signals) -> Fact:
     """Return how full the fullest memory is: compiled programs may take more."""
     known = [
         one.used

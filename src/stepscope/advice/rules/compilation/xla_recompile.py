@@ -45,7 +45,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             return _ITEM.cannot_tell(key, percent=share, steps=steps)
         judged = judged.with_verdict(status="pass", severity="info", note="warm_up")
     repeated = max((one.steps for one in functions), default=0)
-    because = _reasons(functions, repeated, thresholds) if late else ()
+    because = _reasons_to_compile(functions, repeated, thresholds) if late else ()
     verdict = judged.verdict
     if verdict.status == "pass" and verdict.note is None and "repeats" in because:
         judged = judged.with_verdict(note="repeats")
@@ -53,7 +53,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     found = judged.finding(
         because=because,
         parts=(*((caller,) if caller else ()), *_compiled_parts(shares, functions)),
-        facts=_facts(shares, functions, late_percent, repeated),
+        facts=_facts_of_compiling(shares, functions, late_percent, repeated),
         inputs=("account", "event_kinds", "host_values"),
         actions=_ITEM.actions_for(*because),
     )
@@ -78,7 +78,7 @@ def _is_predicting(
     return functions.has_model and functions.blocking.time.mostly_predicts
 
 
-def _reasons(
+def _reasons_to_compile(
     functions: tuple[CompiledFunction, ...], repeated: int, thresholds: Thresholds
 ) -> tuple[str, ...]:
     told = any(one.reason and _SHAPES.search(one.reason) for one in functions)
@@ -107,7 +107,7 @@ def _compiled_parts(
     )
 
 
-def _facts(
+def _facts_of_compiling(
     shares: StepShares,
     functions: tuple[CompiledFunction, ...],
     late_percent: float,

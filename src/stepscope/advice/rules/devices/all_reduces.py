@@ -153,7 +153,7 @@ _GAIN: Final = 0.7
 def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
     """Let the packing kernels take a part of their time."""
     work = signals.needed(kernel_work)
-    classes = _packing(work)["class"].unique().to_list()
+    classes = _packing_kernels(work)["class"].unique().to_list()
     return (Faster(classes, (1 - _GAIN / 2, 1 - _GAIN)),)
 
 
@@ -161,7 +161,7 @@ def packing_changes(signals: Signals, _: Thresholds) -> tuple[Change, ...]:
 def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     all_reduces = judged_all_reduces(signals)
     work = kernels_of(signals, thresholds)
-    found = _packing(work)
+    found = _packing_kernels(work)
     # All steps are taken to be as the typical one that was looked at.
     series = StepSeries(
         step_source=all_reduces.step_source,
@@ -188,7 +188,7 @@ def judge_packing(signals: Signals, thresholds: Thresholds) -> Finding:
     return msgspec.structs.replace(made, saving_ms=Saving(low=high / 2, high=high))
 
 
-def _packing(work: KernelWork) -> pl.DataFrame:
+def _packing_kernels(work: KernelWork) -> pl.DataFrame:
     """Return the packing kernels of the typical step that are next to an exchange."""
     named = work.rows.select(
         pl.col("class").cast(pl.Int64),
@@ -267,7 +267,7 @@ def judge_all_reduce_time(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ALL_REDUCE_TIME_ITEM.cannot_tell("one_member")
     return _ALL_REDUCE_TIME_ITEM.finding(
         "fail" if slow else "pass",
-        severity=_severity(found, reached, thresholds) if slow else "info",
+        severity=_severity_of_rate(found, reached, thresholds) if slow else "info",
         confidence=min(signals.of(record_grade), found.step_confidence),
         value=reached,
         threshold=thresholds.link_warn,
@@ -294,7 +294,7 @@ def _lost_ps(found: ExchangeSignals) -> float:
     return min(found.least_ps - (found.expected_ps or 0.0), exposed)
 
 
-def _severity(
+def _severity_of_rate(
     found: ExchangeSignals, reached: float, thresholds: Thresholds
 ) -> Severity:
     """Return how grave it is; a rate that the recording itself shows is no proof."""

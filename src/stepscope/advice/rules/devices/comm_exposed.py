@@ -44,11 +44,11 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not any(exchanged.count.values()):
         return _ITEM.not_applicable("no_exchange")
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    kinds = _kinds(shares, exchanged, judged.verdict.share_percent)
+    kinds = _shares_of_kinds(shares, exchanged, judged.verdict.share_percent)
     return judged.finding(
         parts=kinds,
         facts=_ITEM.facts(collectives=exchanged.count.get(shares.label, 0)),
-        evidence=_evidence(shares, exchanged),
+        evidence=_longest_waits(shares, exchanged),
         inputs=("account", "collectives"),
         actions=_ITEM.actions_for(*_exchanged_data(kinds)),
     )
@@ -62,7 +62,7 @@ def _exchanged_data(kinds: tuple[Part, ...]) -> tuple[str, ...]:
     return (("rows",) if rows else ()) + (("gradients",) if gradients else ())
 
 
-def _evidence(
+def _longest_waits(
     shares: StepShares, exchanged: CommunicationSignals
 ) -> tuple[Evidence, ...]:
     """Return the longest of both: exchanges, and waits for others to arrive."""
@@ -71,7 +71,7 @@ def _evidence(
     return tuple(by_length[:SHOWN])
 
 
-def _kinds(
+def _shares_of_kinds(
     shares: StepShares, exchanged: CommunicationSignals, share: float
 ) -> tuple[Part, ...]:
     """Divide the share among the kinds as their exposed times are."""

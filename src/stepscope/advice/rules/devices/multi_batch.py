@@ -54,13 +54,13 @@ class _Costs(Frozen, frozen=True, eq=True):
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     memories = signals.of(memory_signals)
-    memory = _fullest(memories)
+    memory = _fullest_memory(memories)
     if memory is None:
         return _ITEM.cannot_tell(memories.absent or _ITEM.reason("unknown"))
-    room = _room(memory, thresholds)
+    room = _batches_that_fit(memory, thresholds)
     if room is None:
         return _ITEM.cannot_tell("still")
-    costs = _costs(signals, shares, thresholds)
+    costs = _fixed_costs(signals, shares, thresholds)
     fits = room >= thresholds.batch_room.value
     if fits and not costs.causes and costs.unknown is not None:
         return _ITEM.cannot_tell(costs.unknown)
@@ -69,7 +69,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     fixed = sum(costs.shares[one] for one in _FIXED)
     return _ITEM.finding(
         "fail" if failed else "pass",
-        note=_note(room, failed=failed, fits=fits),
+        note=_note_on_room(room, failed=failed, fits=fits),
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=room,
         unit="ratio",
@@ -88,20 +88,20 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 tried=round(min(room, _TRIED), 1),
                 per_sample=fixed * (1 - 1 / min(room, _TRIED)),
             ),
-            *_sizes(memory),
+            *_memory_size_facts(memory),
         ),
         inputs=("allocations", "memory_replay", "account", "kernels"),
         actions=_ITEM.actions_for(*costs.causes),
     )
 
 
-def _note(room: float, *, failed: bool, fits: bool) -> str | None:
+def _note_on_room(room: float, *, failed: bool, fits: bool) -> str | None:
     if failed:
         return "much" if room > _MUCH else None
     return None if fits else "full"
 
 
-def _fullest(memories: MemorySignals) -> MemoryUse | None:
+def _fullest_memory(memories: MemorySignals) -> MemoryUse | None:
     """Return the memory of a device with the least room, of those that are known."""
     known = [
         one
@@ -111,7 +111,7 @@ def _fullest(memories: MemorySignals) -> MemoryUse | None:
     return max(known, key=lambda one: one.used or 0.0, default=None)
 
 
-def _room(memory: MemoryUse, thresholds: Thresholds) -> float | None:
+def _batches_that_fit(memory: MemoryUse, thresholds: Thresholds) -> float | None:
     """Return how many times the batch would fit; None where batches take no memory."""
     steady = min(memory.least_bytes)
     taken = (memory.peak_bytes or 0) - steady
@@ -119,7 +119,9 @@ def _room(memory: MemoryUse, thresholds: Thresholds) -> float | None:
     return (full - steady) / taken if taken > 0 and full > steady else None
 
 
-def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Costs:
+def _fixed_costs(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> _Costs:
     fills = signals.of(fill_signals)
     fill = None if isinstance(fills, Unavailable) else fills.get(shares.label)
     found = {
@@ -144,7 +146,7 @@ def _costs(signals: Signals, shares: StepShares, thresholds: Thresholds) -> _Cos
     )
 
 
-def _sizes(memory: MemoryUse) -> tuple[Fact, ...]:
+def _memory_size_facts(memory: MemoryUse) -> tuple[Fact, ...]:
     sizes = (
         ("peak_gib", memory.peak_bytes or 0),
         ("least_gib", min(memory.least_bytes)),

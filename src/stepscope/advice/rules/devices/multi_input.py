@@ -43,7 +43,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     return _ITEM.finding(
         "fail" if failed else "pass",
         severity=severity if failed else "info",
-        note=_note(full=full, alone=several == 1 and waiting),
+        note=_note_on_pipeline(full=full, alone=several == 1 and waiting),
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         value=first.busy_percent,
         threshold=thresholds.service_warn,
@@ -53,9 +53,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
                 busy=first.busy_percent,
                 waits=waits,
                 workers=several,
-                feeds=_feeds(first, thresholds),
+                feeds=_devices_it_feeds(first, thresholds),
             ),
-            *(fact for one in services for fact in _of_host(one)),
+            *(fact for one in services for fact in _facts_of_service(one)),
         ),
         inputs=("pipeline_graph", "pipeline_calls", "account", "pod_viewer"),
         # The time that the devices wait is promised there.
@@ -63,20 +63,20 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _note(*, full: bool, alone: bool) -> str | None:
+def _note_on_pipeline(*, full: bool, alone: bool) -> str | None:
     if alone:
         return "alone"
     return "full" if full else None
 
 
-def _feeds(service: Service, thresholds: Thresholds) -> float | None:
+def _devices_it_feeds(service: Service, thresholds: Thresholds) -> float | None:
     """Return how many times the devices it would feed before it is full."""
     if not service.busy_percent:
         return None
     return float(thresholds.service_warn.value // service.busy_percent)
 
 
-def _of_host(service: Service) -> tuple[Fact, ...]:
+def _facts_of_service(service: Service) -> tuple[Fact, ...]:
     return (
         _ITEM.fact(
             "batch",

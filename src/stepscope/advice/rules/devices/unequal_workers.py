@@ -107,7 +107,7 @@ def without_a_core(
     mean_ms = sum(excess) / max(len(found.steps), 1) / PS_PER_MS
     # Whoever waits for its batch is late by no work of its own.
     failed = finding.status == "fail" and 2 * mean_ms >= (finding.ms_per_step or 0.0)
-    waits = [_for_cores(signals, thresholds, one, mean_ms) for one in workers]
+    waits = [_core_wait_percent(signals, thresholds, one, mean_ms) for one in workers]
     known = [one for one in waits if one is not None]
     waiting = min(known) if failed and known and len(known) == len(waits) else None
     enough = waiting is not None and waiting >= (finding.share_percent or 0.0)
@@ -127,7 +127,7 @@ def without_a_core(
     )
 
 
-def _for_cores(
+def _core_wait_percent(
     signals: Signals, thresholds: Thresholds, worker: str, excess_ms: float
 ) -> float | None:
     """Return in how much of the time threads wait for a core where a worker is.
@@ -293,7 +293,7 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
         return _STAGGER_ITEM.not_applicable("unlike")
     skews = [step.skew_ps for step in found.steps]
     known = [one for one in skews if one is not None]
-    if len(known) < len(skews) or _drowned(found.steps, thresholds):
+    if len(known) < len(skews) or _is_clock_error(found.steps, thresholds):
         return _STAGGER_ITEM.cannot_tell("clocks")
     return judge_steps(
         _STAGGER_ITEM,
@@ -306,7 +306,7 @@ def judge_stagger(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _drowned(steps: tuple[StepWorkers, ...], thresholds: Thresholds) -> bool:
+def _is_clock_error(steps: tuple[StepWorkers, ...], thresholds: Thresholds) -> bool:
     """Return whether the skew may be an error of the clocks."""
     skew = sum(step.skew_ps or 0 for step in steps)
     doubt = sum(step.skew_doubt_ps for step in steps)

@@ -71,7 +71,7 @@ _UNUSED_UNITS_GAIN: Final = (1 / 3, 2 / 3)
 
 def _unused_units_worked(work: KernelWork, _: Thresholds) -> Worked:
     """Return the products that use no matrix unit."""
-    eligible = _eligible(work)
+    eligible = _eligible_products(work)
     unknown = eligible.filter(pl.col("matrix_units").is_null())
     return Worked(
         eligible.filter(~pl.col("matrix_units")),
@@ -94,11 +94,11 @@ def judge_unused_units(signals: Signals, thresholds: Thresholds) -> Finding:
         actions=_UNUSED_UNITS_ITEM.actions_for(
             *kernel_type_facts(signals, work, worked.rows)
         ),
-        facts=_UNUSED_UNITS_ITEM.facts(eligible=work.share(_eligible(work))),
+        facts=_UNUSED_UNITS_ITEM.facts(eligible=work.share(_eligible_products(work))),
     )
 
 
-def _eligible(work: KernelWork) -> pl.DataFrame:
+def _eligible_products(work: KernelWork) -> pl.DataFrame:
     return work.rows.filter(
         pl.col("eligible") & ~pl.col("collective") & ~pl.col("reorders")
     )

@@ -95,7 +95,10 @@ def judge_measured(
         why_unknown=_TEXTS.reason(
             "unmeasured", share=work.share(chosen), unknown=share
         ),
-        facts=(*_shown(item, chosen, fault), _TEXTS.fact("unmeasured", share)),
+        facts=(
+            *_facts_of_largest(item, chosen, fault),
+            _TEXTS.fact("unmeasured", share),
+        ),
         inputs=("kernels", "measured_kernels"),
         because=because,
         actions=item.actions_for(*because),
@@ -107,7 +110,9 @@ def judge_measured(
     return msgspec.structs.replace(finding, confidence=confidence)
 
 
-def _shown(item: Item, chosen: pl.DataFrame, fault: Fault) -> tuple[Fact, ...]:
+def _facts_of_largest(
+    item: Item, chosen: pl.DataFrame, fault: Fault
+) -> tuple[Fact, ...]:
     """Return the numbers of the kernel with most time among those with the fault."""
     return tuple(
         item.fact(key, chosen[column][0] if chosen.height else None)
@@ -153,7 +158,7 @@ _SCATTERED: Final = 24
 
 @rule(_COALESCING_ITEM, *MEASURED_READS)
 def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
-    loads, stores = _wasted("load"), _wasted("store")
+    loads, stores = _wasted_share("load"), _wasted_share("store")
     weights = [pl.col(f"global_{it}_sectors").fill_null(1) for it in ("load", "store")]
     known = pl.sum_horizontal(
         pl.when(it.is_not_null()).then(weight)
@@ -163,8 +168,8 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
     # Neither is known: 0 of 0.
     wasted = pl.when(known > 0).then(wasted)
     least = thresholds.wasted_sectors.value / 100
-    partly = (loads.is_null() & _touched("load")) | (
-        stores.is_null() & _touched("store")
+    partly = (loads.is_null() & _touches_memory("load")) | (
+        stores.is_null() & _touches_memory("store")
     )
     found = (
         pl.when(pl.col("bound") == "compute")
@@ -187,12 +192,12 @@ def judge_coalescing(signals: Signals, thresholds: Thresholds) -> Finding:
     return judge_measured(_COALESCING_ITEM, signals, thresholds, fault)
 
 
-def _touched(what: str) -> pl.Expr:
+def _touches_memory(what: str) -> pl.Expr:
     """Return whether a kernel does this at all, as far as is known."""
     return (pl.col(f"global_{what}_requests") != 0).fill_null(value=True)
 
 
-def _wasted(what: str) -> pl.Expr:
+def _wasted_share(what: str) -> pl.Expr:
     """Return the share of bytes that nobody asked for; null where nothing tells.
 
     Of some more sectors than 4 a thread may read 4 bytes or 16: only the bytes that

@@ -70,30 +70,30 @@ _CONVOLUTION: Final = (
 _TRANSPOSES_GAIN: Final = (0.5, 1.0)
 
 
-def _worked(work: KernelWork, _: Thresholds) -> Worked:
+def _reordering_kernels(work: KernelWork, _: Thresholds) -> Worked:
     """Return the kernels that re-order tensors next to convolutions."""
-    beside = _neighbours(work.shown, _convolutions(work))
+    beside = _neighbouring_classes(work.shown, _convolution_classes(work))
     return Worked(
         work.rows.filter(pl.col("reorders") & pl.col("class").is_in(sorted(beside))),
         _TRANSPOSES_GAIN,
     )
 
 
-@rule(_TRANSPOSES_ITEM, *WORKED_READS, change=faster(_worked))
+@rule(_TRANSPOSES_ITEM, *WORKED_READS, change=faster(_reordering_kernels))
 def judge_transposes(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(signals, thresholds)
-    if not _convolutions(work):
+    if not _convolution_classes(work):
         return _TRANSPOSES_ITEM.not_applicable("no_convolution")
     return judge_kernels(
         _TRANSPOSES_ITEM,
         signals,
         thresholds,
         work,
-        _worked(work, thresholds),
+        _reordering_kernels(work, thresholds),
     )
 
 
-def _convolutions(work: KernelWork) -> set[int]:
+def _convolution_classes(work: KernelWork) -> set[int]:
     """Return the classes of convolutions, and of what normalizes their batches."""
     found = work.rows.filter(
         (
@@ -105,7 +105,7 @@ def _convolutions(work: KernelWork) -> set[int]:
     return set(found["class"])
 
 
-def _neighbours(shown: pl.DataFrame, classes: set[int]) -> set[int]:
+def _neighbouring_classes(shown: pl.DataFrame, classes: set[int]) -> set[int]:
     """Return the classes right before or after one of some classes, on one stream."""
     ordered = shown.sort("stream", "start_ps", maintain_order=True)
     is_one = ordered["class"].is_in(sorted(classes))

@@ -34,7 +34,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     work, roofs = signals.of(kernel_work), signals.of(op_roofs)
     if isinstance(work, Unavailable) or isinstance(roofs, Unavailable):
         return ()
-    slow = _heavy(roofs, thresholds).filter(
+    slow = _heavy_ops(roofs, thresholds).filter(
         pl.col("of_limit") < thresholds.slow_op.value
     )
     if not slow.height:
@@ -48,7 +48,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(signals, thresholds)
     roofs = signals.needed(op_roofs)
-    heavy = _heavy(roofs, thresholds)
+    heavy = _heavy_ops(roofs, thresholds)
     slow = heavy.filter(pl.col("of_limit") < thresholds.slow_op.value)
     if not slow.height and heavy["of_limit"].null_count():
         return _ITEM.cannot_tell("unknown_work")
@@ -84,5 +84,5 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _heavy(roofs: pl.DataFrame, thresholds: Thresholds) -> pl.DataFrame:
+def _heavy_ops(roofs: pl.DataFrame, thresholds: Thresholds) -> pl.DataFrame:
     return roofs.filter(pl.col("share") >= thresholds.hot_op.value)

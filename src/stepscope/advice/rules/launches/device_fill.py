@@ -63,10 +63,10 @@ def judge_kernel_fill(signals: Signals, thresholds: Thresholds) -> Finding:
     fill = devices.get(shares.label)
     if fill is None or 2 * fill.unshaped_ps >= fill.kernel_ps:
         return _KERNEL_FILL_ITEM.cannot_tell("no_grids")
-    return _finding(signals, shares, fill, thresholds)
+    return _finding_of_fill(signals, shares, fill, thresholds)
 
 
-def _finding(
+def _finding_of_fill(
     signals: Signals, shares: StepShares, fill: DeviceFill, thresholds: Thresholds
 ) -> Finding:
     compute = shares.percent(*COMPUTE)
@@ -106,7 +106,7 @@ def _finding(
         ),
         facts=(
             *_KERNEL_FILL_ITEM.facts(cores=fill.cores),
-            *_rounds(fill, compute),
+            *_facts_of_rounds(fill, compute),
             *_KERNEL_FILL_ITEM.facts(
                 without_grid=100 * fill.unshaped_ps / max(fill.kernel_ps, 1)
             ),
@@ -116,7 +116,7 @@ def _finding(
     )
 
 
-def _rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
+def _facts_of_rounds(fill: DeviceFill, compute: float) -> tuple[Fact, ...]:
     """Return what is known of rounds, and what a larger grid would be enough."""
     known = fill.last_round_ps is not None
     part = compute / max(fill.kernel_ps, 1)
@@ -143,7 +143,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     launching = signals.needed(launch_signals)
     computing = shares.percent(*_COMPUTE)
     # Calls that set the device up are no giving of work: they come once.
-    giving = max(shares.percent(*_GIVING) - _once_percent(signals, shares), 0.0)
+    giving = max(shares.percent(*_GIVING) - _set_up_percent(signals, shares), 0.0)
     latency = (
         launching.latency_ps
         if launching.latency_samples
@@ -172,7 +172,7 @@ def judge_small_model(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _once_percent(signals: Signals, shares: StepShares) -> float:
+def _set_up_percent(signals: Signals, shares: StepShares) -> float:
     """Return the share of calls that set the device up for its first use."""
     found = signals.of(set_up_signals)
     waits = None if isinstance(found, Unavailable) else found.get(shares.label)

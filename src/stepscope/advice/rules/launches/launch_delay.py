@@ -68,7 +68,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     launching = signals.needed(launch_signals)
     if launching.graph_percent >= _GRAPH_SHARE:
         return _ITEM.cannot_tell("replayed", graph_percent=launching.graph_percent)
-    owned = _owned_by(shares)
+    owned = _owned_launch_time(shares)
     judged = judge_owned(_ITEM, owned, signals, thresholds)
     first_use = _work_outside_steps(signals, shares)
     one_op = None
@@ -76,7 +76,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         one_op = _share_of_one_op(shares, owned, signals.known(annotation_names))
         because = (
             *(() if one_op is None else ("host_op",)),
-            *_reasons(launching, thresholds),
+            *_reasons_for_delay(launching, thresholds),
         )
     else:
         because = (first_use.kind,)
@@ -111,14 +111,14 @@ def waits_outside_steps(signals: Signals, shares: StepShares) -> bool:
     return _work_outside_steps(signals, shares) is not None
 
 
-def _owned_by(shares: StepShares) -> Owned:
+def _owned_launch_time(shares: StepShares) -> Owned:
     return _OPS_TOO if shares.host_ops_lead() else _LAUNCH
 
 
 def _work_outside_steps(signals: Signals, shares: StepShares) -> SetUp | None:
     """Return what no step has, where it is most of what is judged."""
     found = (signals.known(set_up_signals) or {}).get(shares.label)
-    least = _MOST * shares.percent(*_owned_by(shares).owners)
+    least = _MOST * shares.percent(*_owned_launch_time(shares).owners)
     return None if found is None or found.percent < least else found
 
 
@@ -149,7 +149,7 @@ def _facts_of_shares(owned: Owned, shares: StepShares) -> tuple[Fact, ...]:
     )
 
 
-def _reasons(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
+def _reasons_for_delay(found: LaunchSignals, thresholds: Thresholds) -> tuple[str, ...]:
     """Return why launches come late, as far as the numbers show it."""
     call = found.median_call_ps
     tests = (

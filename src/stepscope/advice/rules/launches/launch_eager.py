@@ -42,19 +42,19 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
             if found.torch
             else _ITEM.cannot_tell("no_ops")
         )
-    unseen = _unseen(signals, shares, thresholds)
+    unseen = _reason_cost_unknown(signals, shares, thresholds)
     if unseen is not None:
         return _ITEM.cannot_tell(unseen)
     verdict = judge(
-        _cost(shares, ops),
+        _cost_series(shares, ops),
         warn=thresholds.launch_warn,
         critical=thresholds.launch_critical,
         thresholds=thresholds,
     )
-    return _finding(signals, shares, ops, verdict, thresholds)
+    return _finding_of_eager_ops(signals, shares, ops, verdict, thresholds)
 
 
-def _unseen(
+def _reason_cost_unknown(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> Unavailable | None:
     """Return why what the ops cost cannot be told; None where it can."""
@@ -66,7 +66,7 @@ def _unseen(
     return shares.missing.get("launch") if shares.device is not None else None
 
 
-def _cost(shares: StepShares, ops: EagerOps) -> StepSeries:
+def _cost_series(shares: StepShares, ops: EagerOps) -> StepSeries:
     """Return what the ops cost: late launches, or the way from one to the next."""
     if shares.device is not None:
         return shares.series(
@@ -81,7 +81,7 @@ def _cost(shares: StepShares, ops: EagerOps) -> StepSeries:
     )
 
 
-def _finding(
+def _finding_of_eager_ops(
     signals: Signals,
     shares: StepShares,
     ops: EagerOps,
@@ -100,7 +100,7 @@ def _finding(
         "threshold": thresholds.launch_warn,
         "devices": (shares.label,),
         "parts": (
-            *_callers(shares),
+            *_main_caller(shares),
             # Where calls enclose what they run, the way to the next has no name.
             *(
                 Part(name=name, share_percent=percent * (share or 100.0) / 100)
@@ -121,7 +121,7 @@ def _finding(
         steps_clean=verdict.pattern.steps,
         causes=verdict.causes,
         ms_per_step=effect,
-        explained_by=_explained_by(signals, shares, thresholds),
+        explained_by=_rule_explaining_time(signals, shares, thresholds),
         saving_ms=None
         if on_device
         else msgspec.structs.replace(
@@ -131,19 +131,19 @@ def _finding(
     )
 
 
-def _explained_by(
+def _rule_explaining_time(
     signals: Signals, shares: StepShares, thresholds: Thresholds
 ) -> tuple[str, ...]:
     """Return the rule whose finding promises the time."""
     if shares.device is not None:
         return ("launch.delay",)
-    callers = _callers(shares)
+    callers = _main_caller(shares)
     caller = callers[0] if callers else None
     of_it = are_ops_of_function(signals, shares, caller, thresholds)
     return ("host.work",) if of_it else ()
 
 
-def _callers(shares: StepShares) -> tuple[Part, ...]:
+def _main_caller(shares: StepShares) -> tuple[Part, ...]:
     """Return the program's function that calls most of what the host does."""
     found = None if shares.device is not None else shares.caller("host_compute")
     return () if found is None else (found,)

@@ -61,7 +61,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     ):
         return ()
     label = account.judged("launch", "host_compute").label
-    work = _work(groups.get(label, ()), launching, thresholds)
+    work = _brief_kernel_groups(groups.get(label, ()), launching, thresholds)
     classes = [each for one in work.small for each in one.classes]
     return (Joined(classes, _PAIR),) if classes else ()
 
@@ -80,14 +80,16 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     account = signals.needed(account_signals)
     shares = account.judged("launch", "host_compute")
     if shares.device is not None:
-        return _of_device(signals, shares, thresholds)
+        return _judge_device_kernels(signals, shares, thresholds)
     device = signals.of(device_signals)
     if device.recorded != "host_only":
         return _ITEM.cannot_tell(device.reason or NO_KERNELS)
-    return _of_host(signals, shares, thresholds)
+    return _judge_host_ops(signals, shares, thresholds)
 
 
-def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
+def _judge_device_kernels(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> Finding:
     groups, launching = signals.of(small_kernels), signals.of(launch_signals)
     if isinstance(groups, Unavailable):
         return _ITEM.cannot_tell(groups)
@@ -97,7 +99,7 @@ def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
         return _ITEM.cannot_tell("no_steps")
     if "launch" in shares.missing:
         return _ITEM.cannot_tell(shares.missing["launch"])
-    work = _work(groups.get(shares.label, ()), launching, thresholds)
+    work = _brief_kernel_groups(groups.get(shares.label, ()), launching, thresholds)
     waits = judge(
         shares.series(
             {"launch": ("launch",)}, unknown_from=_NEVER, clocks=True, lost=True
@@ -109,7 +111,7 @@ def _of_device(signals: Signals, shares: StepShares, thresholds: Thresholds) -> 
     return _finding_of_device(signals, shares, work, waits, thresholds)
 
 
-def _work(
+def _brief_kernel_groups(
     every: tuple[WorkGroup, ...], launching: LaunchSignals, thresholds: Thresholds
 ) -> _Work:
     """Return the groups of brief kernels of which there are many."""
@@ -159,8 +161,8 @@ def _finding_of_device(
         devices=(shares.label,),
         parts=_parts_of_device(small, shares.percent(*_COMPUTE)),
         facts=_ITEM.facts(
-            kernels=_sum(small),
-            all_kernels=_sum(work.every),
+            kernels=_kernels_per_step(small),
+            all_kernels=_kernels_per_step(work.every),
             launches=launches,
             brief_kernel=work.brief_ps / PS_PER_US,
         ),
@@ -182,7 +184,7 @@ def _parts_of_device(
     alike: dict[tuple[str, bool], list[WorkGroup]] = defaultdict(list)
     for one in groups:
         alike[one.short_name, one.has_op].append(one)
-    most = sorted(alike.items(), key=lambda item: -_sum(tuple(item[1])))
+    most = sorted(alike.items(), key=lambda item: -_kernels_per_step(tuple(item[1])))
     return tuple(
         Part(
             name=of[0].name if len(of) == 1 else name,
@@ -193,11 +195,13 @@ def _parts_of_device(
     )
 
 
-def _sum(groups: tuple[WorkGroup, ...]) -> float:
+def _kernels_per_step(groups: tuple[WorkGroup, ...]) -> float:
     return sum(one.per_step for one in groups)
 
 
-def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Finding:
+def _judge_host_ops(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> Finding:
     hosts = signals.needed(small_ops)
     stepped = shares.step_source is not None
     if stepped and shares.step_confidence < thresholds.medium_confidence.value:
@@ -205,18 +209,20 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     ops = hosts.get(shares.host)
     if ops is None:
         return _ITEM.cannot_tell("no_ops")
-    ways = _judged(shares, {"dispatch": ops.dispatch_ps}, thresholds)
+    ways = _judge_ops_time(shares, {"dispatch": ops.dispatch_ps}, thresholds)
     # The way from one to the next shows that the ops are too small; what they take
     # themselves is mostly their call, so that it goes with them.
     both = {"dispatch": ops.dispatch_ps, "ops": ops.own_ps}
-    verdict = ways if ways.status != "fail" else _judged(shares, both, thresholds)
+    verdict = (
+        ways if ways.status != "fail" else _judge_ops_time(shares, both, thresholds)
+    )
     failed = verdict.status == "fail"
-    eager = _one_by_one(signals, shares, thresholds)
+    eager = _run_one_by_one(signals, shares, thresholds)
     effect = verdict.effect_ms
     saving = None
     if failed and stepped and not eager:
         calls = {"dispatch": ops.dispatch_ps, "ops": ops.call_ps}
-        sure = _judged(shares, calls, thresholds)
+        sure = _judge_ops_time(shares, calls, thresholds)
         least = sure.pattern.promise(sure.effect_ms).low
         saving = msgspec.structs.replace(verdict.pattern.promise(effect), low=least)
     return _ITEM.finding(
@@ -233,7 +239,7 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
         steps_clean=verdict.pattern.steps if stepped else None,
         causes=verdict.causes,
         parts=(
-            *(_caller(shares, ways.share_percent) if failed else ()),
+            *(_calling_function(shares, ways.share_percent) if failed else ()),
             *_parts_of_host(ops, verdict.share_percent),
         ),
         facts=_ITEM.facts(
@@ -249,14 +255,16 @@ def _of_host(signals: Signals, shares: StepShares, thresholds: Thresholds) -> Fi
     )
 
 
-def _one_by_one(signals: Signals, shares: StepShares, thresholds: Thresholds) -> bool:
+def _run_one_by_one(
+    signals: Signals, shares: StepShares, thresholds: Thresholds
+) -> bool:
     """Return whether the ops are called one by one: that finding has their time."""
     found = signals.of(eager_signals)
     ops = None if isinstance(found, Unavailable) else found.hosts.get(shares.host)
     return ops is not None and ops.lead(thresholds)
 
 
-def _judged(
+def _judge_ops_time(
     shares: StepShares, parts_ps: dict[str, tuple[int, ...]], thresholds: Thresholds
 ) -> Verdict:
     return judge(
@@ -273,7 +281,7 @@ def _judged(
     )
 
 
-def _caller(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
+def _calling_function(shares: StepShares, ways_percent: float) -> tuple[Part, ...]:
     """Return the program's function that works between the ops, or calls them.
 
     A function that calls most of a step's ops need not call the tiny ones.

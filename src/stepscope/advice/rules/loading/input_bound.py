@@ -95,7 +95,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         _workers_making_batches(fetching, shares, signals) if judged.failed else None
     )
     finding = judged.finding(
-        note=_note_of(fetching, judged.verdict, hidden=hidden),
+        note=_note_on_input(fetching, judged.verdict, hidden=hidden),
         facts=(
             *_facts_of_input(fetching, judged),
             *_facts_of_waits(shares, signals),
@@ -294,7 +294,9 @@ def _facts_of_makers(
     return ("made_elsewhere", "other_process" if sent else "other_thread")
 
 
-def _note_of(fetching: InputSignals, verdict: Verdict, *, hidden: bool) -> str | None:
+def _note_on_input(
+    fetching: InputSignals, verdict: Verdict, *, hidden: bool
+) -> str | None:
     if verdict.note == "short":
         return verdict.note
     if hidden:

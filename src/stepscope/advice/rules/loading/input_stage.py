@@ -37,7 +37,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     if not found.stages and not found.own_process:
         return _ITEM.cannot_tell(found.absent or _ITEM.reason("no_wait"))
     missing = missing_practices(found, python.get(found.host or ""))
-    slowest = _by_share(found.stages)
+    slowest = _stages_by_share(found.stages)
     return _ITEM.finding(
         "fail",
         severity=waits.severity if waits.status == "fail" else "info",
@@ -55,6 +55,6 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _by_share(stages: Sequence[Stage]) -> list[Stage]:
+def _stages_by_share(stages: Sequence[Stage]) -> list[Stage]:
     telling = [one for one in stages if not one.transparent]
     return sorted(telling, key=lambda one: -one.percent)

@@ -67,21 +67,23 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     devices = signals.needed(copy_signals)
     copies = devices.get(shares.label)
     judged = judge_owned(_ITEM, _OWNED, signals, thresholds, shares=shares)
-    because = _reasons(copies, thresholds) if judged.failed else ()
+    because = _reasons_for_long_copies(copies, thresholds) if judged.failed else ()
     least = thresholds.copy_warn.value / 2
     large = (it.cause for it in judged.verdict.causes if it.share_percent >= least)
     found = judged.finding(
         because=because,
-        parts=_parts(shares, copies),
-        facts=_facts(copies),
-        evidence=_evidence(shares, copies),
+        parts=_parts_of_copies(shares, copies),
+        facts=_facts_of_copies(copies),
+        evidence=_longest_copies(shares, copies),
         inputs=("account", "exposure", "activity_ops", "launching_ops"),
         actions=_ITEM.actions_for(*large, *because),
     )
-    return _without_input(found, shares, thresholds)
+    return _without_input_copies(found, shares, thresholds)
 
 
-def _reasons(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, ...]:
+def _reasons_for_long_copies(
+    copies: DeviceCopies | None, thresholds: Thresholds
+) -> tuple[str, ...]:
     """Return why the copies take long, as far as the records show it."""
     groups = copies.groups if copies is not None else ()
     alone = sum(one.alone_ps for one in groups)
@@ -95,7 +97,7 @@ def _reasons(copies: DeviceCopies | None, thresholds: Thresholds) -> tuple[str, 
     return tuple(name for name, holds in tests if holds)
 
 
-def _without_input(
+def _without_input_copies(
     found: Finding, shares: StepShares, thresholds: Thresholds
 ) -> Finding:
     """Leave to `input.bound` what it promises: the copies to the device."""
@@ -121,7 +123,9 @@ def _is_input(shares: StepShares, thresholds: Thresholds) -> bool:
     return stepped and both >= thresholds.input_warn.value
 
 
-def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
+def _parts_of_copies(
+    shares: StepShares, copies: DeviceCopies | None
+) -> tuple[Part, ...]:
     """Divide the share among the copies as the time is that each ran alone."""
     found: list[Part] = []
     for owners in _OWNED.parts.values():
@@ -131,7 +135,7 @@ def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
         share = shares.percent(*owners)
         found += [
             Part(
-                name=_name(one),
+                name=_copy_name(one),
                 detail=one.certainty,
                 share_percent=share * one.alone_ps / total,
             )
@@ -141,7 +145,7 @@ def _parts(shares: StepShares, copies: DeviceCopies | None) -> tuple[Part, ...]:
     return tuple(sorted(found, key=lambda part: -part.share_percent)[:_SHOWN])
 
 
-def _name(group: CopyGroup) -> str:
+def _copy_name(group: CopyGroup) -> str:
     name = _ITEM.note(group.owner)
     if group.source is None:
         return name
@@ -149,7 +153,9 @@ def _name(group: CopyGroup) -> str:
     return f"{name} {joined}{group.source}"
 
 
-def _evidence(shares: StepShares, copies: DeviceCopies | None) -> tuple[Evidence, ...]:
+def _longest_copies(
+    shares: StepShares, copies: DeviceCopies | None
+) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             host=shares.host,
@@ -163,7 +169,7 @@ def _evidence(shares: StepShares, copies: DeviceCopies | None) -> tuple[Evidence
     )
 
 
-def _facts(copies: DeviceCopies | None) -> tuple[Fact, ...]:
+def _facts_of_copies(copies: DeviceCopies | None) -> tuple[Fact, ...]:
     groups = copies.groups if copies is not None else ()
     first = groups[0] if groups else None
     rate = None if first is None else first.bytes_per_s

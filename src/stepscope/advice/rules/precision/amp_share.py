@@ -40,7 +40,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     Those whose successors the recording holds take what these take.
     """
     work = signals.needed(kernel_work)
-    rows = _replaceable(work)
+    rows = _replaceable_kernels(work)
     measured = rows.filter(pl.col("speedup").is_not_null())
     eligible = rows.filter(pl.col("speedup").is_null())
     factors = (
@@ -65,17 +65,17 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     change=changes,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    excluded = _not_applicable(signals, thresholds)
+    excluded = _reject_without_units(signals, thresholds)
     if excluded is not None:
         return excluded
     found = signals.needed(precision_signals)
-    unseen = _unseen(found, thresholds)
+    unseen = _reason_share_unknown(found, thresholds)
     if unseen is not None:
         return _ITEM.cannot_tell(unseen)
-    return _judge(signals, found, thresholds)
+    return _judge_precision(signals, found, thresholds)
 
 
-def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
+def _reject_without_units(signals: Signals, thresholds: Thresholds) -> Finding | None:
     device = signals.of(device_signals)
     if device.recorded == "host_only":
         return _ITEM.not_applicable(HOST_ONLY)
@@ -86,15 +86,17 @@ def _not_applicable(signals: Signals, thresholds: Thresholds) -> Finding | None:
     return None
 
 
-def _unseen(found: PrecisionSignals, thresholds: Thresholds) -> Unavailable | None:
+def _reason_share_unknown(
+    found: PrecisionSignals, thresholds: Thresholds
+) -> Unavailable | None:
     """Return why the shares give no verdict; None where they give one."""
     if found.compute_ps == 0:
         return _ITEM.reason("no_kernels")
     limit = thresholds.amp_unknown.value
-    unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
+    unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
     if found.eligible_ps and unknown >= limit:
         return _ITEM.reason("types_unknown", unknown=unknown)
-    undecided = _percent(found.undecided_ps, found.compute_ps)
+    undecided = _percent_of_time(found.undecided_ps, found.compute_ps)
     # A fail names what it knows to be wide; a pass has to hold for all the rest.
     passes = not _is_wide(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
@@ -132,20 +134,20 @@ def _is_wide(
     eligible_ps: int, narrow_ps: int, compute_ps: int, thresholds: Thresholds
 ) -> bool:
     """Return whether much eligible work, most of it not in 16 bit, is a matter."""
-    much = _percent(eligible_ps, compute_ps) >= thresholds.amp_eligible.value
-    return much and _percent(narrow_ps, eligible_ps) < thresholds.amp_warn.value
+    much = _percent_of_time(eligible_ps, compute_ps) >= thresholds.amp_eligible.value
+    return much and _percent_of_time(narrow_ps, eligible_ps) < thresholds.amp_warn.value
 
 
-def _judge(
+def _judge_precision(
     signals: Signals, found: PrecisionSignals, thresholds: Thresholds
 ) -> Finding:
     warn = thresholds.amp_warn.value
-    narrow_of_all = _percent(found.narrow_ps, found.compute_ps)
+    narrow_of_all = _percent_of_time(found.narrow_ps, found.compute_ps)
     if found.eligible_ps == 0:
-        return _measured(signals, found, thresholds, status="pass")
-    narrow = _percent(found.eligible_narrow_ps, found.eligible_ps)
-    tf32 = _percent(found.eligible_tf32_ps, found.eligible_ps)
-    unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
+        return _finding_of_precision(signals, found, thresholds, status="pass")
+    narrow = _percent_of_time(found.eligible_narrow_ps, found.eligible_ps)
+    tf32 = _percent_of_time(found.eligible_tf32_ps, found.eligible_ps)
+    unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
     if _is_wide(
         found.eligible_ps, found.eligible_narrow_ps, found.compute_ps, thresholds
     ):
@@ -157,15 +159,21 @@ def _judge(
         little = share is not None and share < thresholds.amp_least.value
         if narrow + tf32 >= warn or little:
             note = "tf32" if narrow + tf32 >= warn else "little"
-            return _measured(signals, found, thresholds, status="fail", note=note)
-        return _measured(signals, found, thresholds, status="fail", severity="warn")
+            return _finding_of_precision(
+                signals, found, thresholds, status="fail", note=note
+            )
+        return _finding_of_precision(
+            signals, found, thresholds, status="fail", severity="warn"
+        )
     if narrow < warn and narrow_of_all < thresholds.amp_info.value:
         note = "share_of_all"
-        return _measured(signals, found, thresholds, status="fail", note=note)
-    return _measured(signals, found, thresholds, status="pass")
+        return _finding_of_precision(
+            signals, found, thresholds, status="fail", note=note
+        )
+    return _finding_of_precision(signals, found, thresholds, status="pass")
 
 
-def _measured(
+def _finding_of_precision(
     signals: Signals,
     found: PrecisionSignals,
     thresholds: Thresholds,
@@ -175,24 +183,24 @@ def _measured(
     note: str | None = None,
 ) -> Finding:
     failed = status == "fail"
-    unknown = _percent(found.eligible_unknown_ps, found.eligible_ps)
+    unknown = _percent_of_time(found.eligible_unknown_ps, found.eligible_ps)
     per_step = _per_step_ps(found)
     return _ITEM.finding(
         status,
         severity=severity,
         note=note,
         confidence=min(signals.of(record_grade), 1 - unknown / 100),
-        value=_share(found.eligible_narrow_ps, found.eligible_ps),
+        value=_known_percent(found.eligible_narrow_ps, found.eligible_ps),
         share_percent=_share_of_time(signals, found),
         ms_per_step=None if per_step is None else per_step / PS_PER_MS,
         threshold=thresholds.amp_warn,
         steps_clean=found.steps or None,
         devices=found.devices,
         causes=found.causes if failed else (),
-        facts=_facts(found),
+        facts=_facts_of_precision(found),
         evidence=found.evidence,
         inputs=("device_activity", "precision", "tensor_cores"),
-        saving_ms=_saving(signals, found, thresholds) if failed else None,
+        saving_ms=_saving_by_precision(signals, found, thresholds) if failed else None,
         actions=_ITEM.actions_for(*_type_facts(signals, found)),
     )
 
@@ -201,7 +209,7 @@ def _type_facts(signals: Signals, found: PrecisionSignals) -> tuple[str, ...]:
     work = _work_of_judged_device(signals, found)
     if work is None:
         return narrow_type_facts(signals)
-    return kernel_type_facts(signals, work, _replaceable(work))
+    return kernel_type_facts(signals, work, _replaceable_kernels(work))
 
 
 def _work_of_judged_device(
@@ -214,12 +222,12 @@ def _work_of_judged_device(
 def _share_of_time(signals: Signals, found: PrecisionSignals) -> float | None:
     """Return the share of such work: in the steps, else in the whole recording."""
     if found.step_ps is not None:
-        return _share(_per_step_ps(found) or 0, found.step_ps)
+        return _known_percent(_per_step_ps(found) or 0, found.step_ps)
     work = _work_of_judged_device(signals, found)
     if work is None:
         return None
     known = found.eligible_ps - found.eligible_unknown_ps
-    return _share(known - found.eligible_narrow_ps, work.step_ps)
+    return _known_percent(known - found.eligible_narrow_ps, work.step_ps)
 
 
 def _per_step_ps(found: PrecisionSignals) -> int | None:
@@ -229,7 +237,7 @@ def _per_step_ps(found: PrecisionSignals) -> int | None:
     return found.wide_per_step_ps + found.tf32_per_step_ps
 
 
-def _saving(
+def _saving_by_precision(
     signals: Signals, found: PrecisionSignals, thresholds: Thresholds
 ) -> Saving | None:
     """Return what 16 bit gains over 32 bit without matrix units, and over TF32.
@@ -242,7 +250,7 @@ def _saving(
     known = 0.0
     work = _work_of_judged_device(signals, found)
     if work is not None:
-        measured = _replaceable(work).filter(pl.col("speedup").is_not_null())
+        measured = _replaceable_kernels(work).filter(pl.col("speedup").is_not_null())
         of_tf32 = pl.col("precision") == "tf32"
         tf32 = max(tf32 - _time_ms(measured.filter(of_tf32)), 0.0)
         wide = max(wide - _time_ms(measured.filter(~of_tf32)), 0.0)
@@ -262,7 +270,7 @@ def _time_ms(rows: pl.DataFrame) -> float:
     return int(rows["time_ps"].sum()) / PS_PER_MS
 
 
-def _replaceable(work: KernelWork) -> pl.DataFrame:
+def _replaceable_kernels(work: KernelWork) -> pl.DataFrame:
     """Return the eligible kernels that are known to be wider than 16 bit."""
     return work.rows.filter(
         pl.col("eligible")
@@ -272,7 +280,7 @@ def _replaceable(work: KernelWork) -> pl.DataFrame:
     )
 
 
-def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
+def _facts_of_precision(found: PrecisionSignals) -> tuple[Fact, ...]:
     shares = (
         ("eligible_of_compute", found.eligible_ps, found.compute_ps),
         ("narrow_of_compute", found.narrow_ps, found.compute_ps),
@@ -280,7 +288,10 @@ def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
         ("unknown_of_eligible", found.eligible_unknown_ps, found.eligible_ps),
     )
     return (
-        *(_ITEM.fact(name, _share(part, whole)) for name, part, whole in shares),
+        *(
+            _ITEM.fact(name, _known_percent(part, whole))
+            for name, part, whole in shares
+        ),
         *(
             # Nothing of a kind is no number, so that no sentence speaks of it.
             _ITEM.fact(name, ps / PS_PER_US if ps else None)
@@ -303,10 +314,10 @@ def _facts(found: PrecisionSignals) -> tuple[Fact, ...]:
     )
 
 
-def _percent(part: float, whole: float) -> float:
+def _percent_of_time(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _share(part: float, whole: float) -> float | None:
+def _known_percent(part: float, whole: float) -> float | None:
     """Return a share; None where the whole is zero: a share of nothing is not zero."""
     return 100 * part / whole if whole else None

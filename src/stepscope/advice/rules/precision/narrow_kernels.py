@@ -32,13 +32,13 @@ _CASTS_GAIN: Final = (0.5, 0.9)
 
 
 def _casts_worked(work: KernelWork, thresholds: Thresholds) -> Worked:
-    return _look(work, thresholds).worked
+    return _sort_conversions(work, thresholds).worked
 
 
 @rule(_CASTS_ITEM, *WORKED_READS, change=faster(_casts_worked))
 def judge_casts(signals: Signals, thresholds: Thresholds) -> Finding:
     work = kernels_of(signals, thresholds)
-    looked = _look(work, thresholds)
+    looked = _sort_conversions(work, thresholds)
     computing, is_wide = looked.computing, looked.is_wide
     if not computing["op"].count() and not computing["converts"].any():
         return _CASTS_ITEM.cannot_tell("no_ops")
@@ -72,7 +72,7 @@ class _Looked(Frozen, frozen=True):
     worked: Worked
 
 
-def _look(work: KernelWork, thresholds: Thresholds) -> _Looked:
+def _sort_conversions(work: KernelWork, thresholds: Thresholds) -> _Looked:
     computing = work.rows.filter(~pl.col("collective"))
     doubles = computing.filter(pl.col("told") & (pl.col("precision") == "64"))
     casts = computing.filter("converts")

@@ -50,7 +50,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     judged = judge_series(_ITEM, signals, thresholds, series)
     cause = found.crowded_by(thresholds)
     return judged.finding(
-        note=_note(cause) if judged.failed else None,
+        note=_note_on_cores(cause) if judged.failed else None,
         # What comes together need not be lost: any thread may be the one that waits,
         # and it need not be one of the steps'. So it leads no report.
         severity="info",
@@ -63,7 +63,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _note(cause: str | None) -> str | None:
+def _note_on_cores(cause: str | None) -> str | None:
     return {"own": None, "others": "others"}.get(cause or "", "unsure")
 
 

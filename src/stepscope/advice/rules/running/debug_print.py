@@ -46,7 +46,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     found = judged.finding(
         because=because,
         facts=_ITEM.facts(blocking=calls, checks=checks or None),
-        parts=_parts(signals, shares),
+        parts=_parts_of_debugging(signals, shares),
         inputs=("account", "account_parts", "correlation"),
         actions=_ITEM.actions_for(*because, "debugging", "anomaly"),
     )
@@ -70,7 +70,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _parts(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
+def _parts_of_debugging(signals: Signals, shares: StepShares) -> tuple[Part, ...]:
     """Return what holds the steps up, the program's own callback first."""
     parts = shares.parts("debugging")
     if shares.device is not None:

@@ -39,13 +39,13 @@ class _Growth(Frozen, frozen=True, eq=True):
 
 @rule(_ITEM, memory_signals, kept_growth, record_grade)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
-    found = _of_memories(signals, thresholds)
+    found = _finding_of_memories(signals, thresholds)
     if found.status == "fail" and found.severity != "info":
         return found
-    return _of_containers(signals, thresholds) or found
+    return _finding_of_containers(signals, thresholds) or found
 
 
-def _of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
+def _finding_of_containers(signals: Signals, thresholds: Thresholds) -> Finding | None:
     """Return the finding about a container that most steps add arrays to."""
     memories = signals.of(memory_signals).memories
     sizes = {it.host: it.capacity_bytes for it in memories if it.name == PROCESS}
@@ -99,7 +99,7 @@ def _full_after(one: KeptGrowth, capacity: int | None) -> float | None:
     return capacity * one.steps / _kept_bytes(one)
 
 
-def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
+def _finding_of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     """Judge the growth of what is least in use in each step."""
     found = signals.of(memory_signals)
     enough = [
@@ -113,7 +113,7 @@ def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
         if found.absent is not None and not found.memories:
             return _ITEM.cannot_tell(found.absent)
         return _ITEM.cannot_tell("few")
-    grown = [_growth(one, thresholds) for one in enough]
+    grown = [_memory_growth(one, thresholds) for one in enough]
     worst = max(grown, key=lambda one: (one.leaks, one.per_step))
     if found.absent is not None and not worst.leaks:
         # The process's own memory says nothing of a device's.
@@ -123,7 +123,7 @@ def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     )
     return _ITEM.finding(
         "fail" if worst.leaks else "pass",
-        severity=_severity(worst, soon=soon),
+        severity=_severity_of_growth(worst, soon=soon),
         confidence=signals.of(record_grade),
         value=100 * worst.per_step / (worst.memory.capacity_bytes or 1),
         threshold=thresholds.leak_growth,
@@ -141,19 +141,19 @@ def _of_memories(signals: Signals, thresholds: Thresholds) -> Finding:
     )
 
 
-def _severity(worst: _Growth, *, soon: bool) -> Severity:
+def _severity_of_growth(worst: _Growth, *, soon: bool) -> Severity:
     """Return how grave it is; what is recorded makes the process grow, too."""
     if not worst.leaks or worst.memory.name == PROCESS:
         return "info"
     return "critical" if soon else "warn"
 
 
-def _growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
+def _memory_growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
     use = np.array(memory.least_bytes, np.float64)
     step = np.array(memory.at_step, np.float64)
-    slope, low = _slope(step, use)
+    slope, low = _theil_sen_slope(step, use)
     half = len(use) // 2
-    later, _ = _slope(step[half:], use[half:])
+    later, _ = _theil_sen_slope(step[half:], use[half:])
     capacity = memory.capacity_bytes or 0
     leaks = (
         low > 0
@@ -164,7 +164,9 @@ def _growth(memory: MemoryUse, thresholds: Thresholds) -> _Growth:
     return _Growth(float(slope), bool(leaks), left, memory)
 
 
-def _slope(step: NDArray[np.float64], use: NDArray[np.float64]) -> tuple[float, float]:
+def _theil_sen_slope(
+    step: NDArray[np.float64], use: NDArray[np.float64]
+) -> tuple[float, float]:
     """Return the Theil-Sen slope, and the lower end of its 95 % interval.
 
     The interval is that of the ranks of the slopes of all pairs (Sen 1968).

@@ -71,29 +71,29 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     found = signals.needed(account_signals)
     capture = signals.of(capture_signals)
     flaws = [
-        *_owned(found, capture, thresholds),
-        *_counted(signals, capture, found, thresholds),
+        *_flaws_by_owner(found, capture, thresholds),
+        *_flaws_by_count(signals, capture, found, thresholds),
     ]
     if any(one.word == "clocks" and one.severity == "critical" for one in flaws):
         # What seems queued by clocks that differ may be none of it.
         flaws = [one for one in flaws if one.owner != "queued"]
-    unseen = _unseen(found)
+    unseen = _reason_owner_unknown(found)
     if not flaws and unseen is not None:
         return _ITEM.cannot_tell(unseen)
     flaws.sort(
         key=lambda one: (_RANKS[one.severity], one.word not in _WHOLE, -one.percent)
     )
-    return _finding(signals, found, capture, flaws, thresholds)
+    return _finding_of_flaws(signals, found, capture, flaws, thresholds)
 
 
-def _unseen(found: AccountSignals) -> Unavailable | None:
+def _reason_owner_unknown(found: AccountSignals) -> Unavailable | None:
     """Return why the time that the record hides cannot be told; None where it can."""
     shares = found.judged()
     needed = _OF_HOST if shares.device is None else _OF_DEVICE
     return next((shares.missing[one] for one in needed if one in shares.missing), None)
 
 
-def _owned(
+def _flaws_by_owner(
     found: AccountSignals, capture: CaptureSignals, thresholds: Thresholds
 ) -> list[_Flaw]:
     """Return the time that nobody explains, by its owner in the account."""
@@ -106,14 +106,14 @@ def _owned(
     flaws = []
     for owner, limit in limits:
         percent = shares.percent(owner)
-        if percent >= limit and not (owner == "queued" and _pauses(shares)):
+        if percent >= limit and not (owner == "queued" and _are_short_pauses(shares)):
             severity: Severity = "critical" if percent >= grave else "warn"
-            word = _word(owner, capture, shares)
+            word = _flaw_word(owner, capture, shares)
             flaws.append(_Flaw(word, severity, percent, owner))
     return flaws
 
 
-def _word(owner: str, capture: CaptureSignals, shares: StepShares) -> str:
+def _flaw_word(owner: str, capture: CaptureSignals, shares: StepShares) -> str:
     """Return the stable word of time that nobody explains, by its owner."""
     if owner == "unexplained":
         return "damaged" if capture.damaged else owner
@@ -131,7 +131,7 @@ def _is_at_the_begin(shares: StepShares) -> bool:
     return longest[0].start_ps - begin < _BEGIN * (end - begin)
 
 
-def _pauses(shares: StepShares) -> bool:
+def _are_short_pauses(shares: StepShares) -> bool:
     """Return whether a device with queued work made only pauses between kernels.
 
     No work is missing in these: a graph that was not recorded leaves a longer hole.
@@ -140,7 +140,7 @@ def _pauses(shares: StepShares) -> bool:
     return bool(longest) and max(longest) < _PAUSE_PS
 
 
-def _counted(
+def _flaws_by_count(
     signals: Signals,
     capture: CaptureSignals,
     found: AccountSignals,
@@ -184,7 +184,7 @@ def _lost_percent(found: AccountSignals) -> float:
     return 100 * shares.lost_ps / shares.total_ps if shares.total_ps else 0.0
 
 
-def _finding(
+def _finding_of_flaws(
     signals: Signals,
     found: AccountSignals,
     capture: CaptureSignals,
@@ -196,7 +196,7 @@ def _finding(
     owners = (first.owner,) if first is not None and first.owner else ()
     place: Place | None = "any" if owners else None
     stepped = bool(owners) and shares.step_source is not None
-    outside = _outside(signals, shares)
+    outside = _percent_outside_work(signals, shares)
     unexplained = {"outside"} if outside is not None else set()
     if "several_ops" in program_facts(signals) and not capture.functions:
         unexplained.add("eager")
@@ -222,10 +222,10 @@ def _finding(
         ),
         because=tuple(one.word for one in flaws if one.owner is None),
         facts=(
-            *_facts(capture, found),
+            *_facts_of_record(capture, found),
             *_ITEM.facts(outside=outside),
         ),
-        parts=_mostly(shares, *owners),
+        parts=_parts_with_most(shares, *owners),
         evidence=shares.evidence(*owners) if owners else (),
         inputs=("quality", "account", "correlation"),
         actions=tuple(
@@ -239,14 +239,14 @@ def _finding(
     )
 
 
-def _mostly(shares: StepShares, *owners: str) -> tuple[Part, ...]:
+def _parts_with_most(shares: StepShares, *owners: str) -> tuple[Part, ...]:
     """Return where most of the time lies; nothing where it is scattered."""
     parts = shares.parts(*owners)
     least = _MOST * shares.percent(*owners)
     return parts if parts and parts[0].share_percent >= least else ()
 
 
-def _outside(signals: Signals, shares: StepShares) -> float | None:
+def _percent_outside_work(signals: Signals, shares: StepShares) -> float | None:
     """Return what has no cause before a device's first work and after its last.
 
     None where that is the smaller part of it.
@@ -270,7 +270,9 @@ def _cause_to_remove(word: str, capture: CaptureSignals, shares: StepShares) -> 
     return same.get(word, word)
 
 
-def _facts(capture: CaptureSignals, found: AccountSignals) -> tuple[Fact, ...]:
+def _facts_of_record(
+    capture: CaptureSignals, found: AccountSignals
+) -> tuple[Fact, ...]:
     counts = (
         ("computing", capture.computing),
         ("listed", capture.devices),

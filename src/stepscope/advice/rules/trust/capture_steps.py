@@ -26,8 +26,10 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     without = [one for one in hosts.values() if one.source is None]
     if without and all(one.requests for one in without):
         return _ITEM.not_applicable("requests")
-    label, steps = min(hosts.items(), key=lambda item: _rank(item[1], thresholds))
-    note, severity = _flaw(steps, thresholds)
+    label, steps = min(
+        hosts.items(), key=lambda item: _rank_of_host(item[1], thresholds)
+    )
+    note, severity = _flaw_of_steps(steps, thresholds)
     words = None if note == "none" else note
     if note == "none" and signals.of(frameworks_used) == PLAIN:
         # Nothing says that the program has steps at all.
@@ -37,25 +39,27 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         severity=severity,
         note=words,
         confidence=1.0,
-        value=_best(steps, thresholds),
+        value=_shown_confidence(steps, thresholds),
         unit="ratio",
         threshold=thresholds.high_confidence
         if note == "inferred"
         else thresholds.medium_confidence,
         devices=(label,),
-        facts=_facts(steps, thresholds),
+        facts=_facts_of_steps(steps, thresholds),
         inputs=("step_candidates", "steps", "input_between_steps", "requests"),
         # A program without steps yet need not mark them first.
         actions=_ITEM.actions_for(note, None if note == "ended" else "unmarked"),
     )
 
 
-def _rank(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
-    note, severity = _flaw(steps, thresholds)
+def _rank_of_host(steps: HostSteps, thresholds: Thresholds) -> tuple[int, float]:
+    note, severity = _flaw_of_steps(steps, thresholds)
     return (-_GRAVITY[severity] if note is not None else 1, steps.confidence)
 
 
-def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severity]:
+def _flaw_of_steps(
+    steps: HostSteps, thresholds: Thresholds
+) -> tuple[str | None, Severity]:
     """Return what is the matter with the steps of a host; None for nothing."""
     if steps.early_end is not None:
         return "ended", "critical"
@@ -69,7 +73,7 @@ def _flaw(steps: HostSteps, thresholds: Thresholds) -> tuple[str | None, Severit
     return None, "info"
 
 
-def _best(steps: HostSteps, thresholds: Thresholds) -> float | None:
+def _shown_confidence(steps: HostSteps, thresholds: Thresholds) -> float | None:
     """Return the confidence as it is shown, on its own side of what is needed."""
     if steps.source is not None:
         return round(steps.confidence, 2)
@@ -80,7 +84,7 @@ def _best(steps: HostSteps, thresholds: Thresholds) -> float | None:
     return shown if (shown >= needed) == (best >= needed) else round(shown - 0.01, 2)
 
 
-def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
+def _facts_of_steps(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
     best = max(steps.tried, key=lambda one: one.confidence, default=None)
     early_end = steps.early_end
     # As sure as steps must be, and yet none: something else speaks against it.
@@ -95,7 +99,7 @@ def _facts(steps: HostSteps, thresholds: Thresholds) -> tuple[Fact, ...]:
         _ITEM.fact("steps", steps.count, note=steps.source),
         _ITEM.fact(
             "confidence",
-            _best(steps, thresholds),
+            _shown_confidence(steps, thresholds),
             note=None
             if best is None
             else _ITEM.note("best_candidate", count=best.count, what=best.what),

@@ -53,9 +53,9 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = account.judged("compile")
     if shares.step_source is None:
         return _ITEM.cannot_tell("no_steps")
-    seen = _seen(shares, hosts, thresholds)
+    seen = _windows_seen(shares, hosts, thresholds)
     unseen = "compile" in shares.missing
-    note, severity = _flaw(seen, shares, thresholds, unseen=unseen)
+    note, severity = _flaw_of_window(seen, shares, thresholds, unseen=unseen)
     warm = note == "warm_up"
     effect = sum(shares.times("compile")) / max(seen.judged, 1)
     percent = shares.percent("compile")
@@ -75,13 +75,13 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         devices=account.ranked("compile"),
         parts=shares.parts("compile") if warm else (),
         evidence=shares.evidence("compile"),
-        facts=_facts(seen, hosts.get(shares.host)),
+        facts=_facts_of_window(seen, hosts.get(shares.host)),
         inputs=("windows", "steps", "account"),
         actions=_ITEM.actions_for(note),
     )
 
 
-def _seen(
+def _windows_seen(
     shares: StepShares, hosts: dict[str, HostSteps], thresholds: Thresholds
 ) -> _Seen:
     compiling, lengths = shares.times("compile"), shares.window_ps
@@ -105,7 +105,7 @@ def _seen(
     )
 
 
-def _flaw(
+def _flaw_of_window(
     seen: _Seen, shares: StepShares, thresholds: Thresholds, *, unseen: bool
 ) -> tuple[str | None, Severity]:
     """Return what is the matter, the gravest first, and how much it matters."""
@@ -123,7 +123,7 @@ def _flaw(
     return ("long_first" if unseen and long else None), "info"
 
 
-def _facts(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
+def _facts_of_window(seen: _Seen, steps: HostSteps | None) -> tuple[Fact, ...]:
     left_out = {} if steps is None else steps.left_out
     told = ", ".join(f"{count} {flag}" for flag, count in sorted(left_out.items()))
     period = None if steps is None else steps.period_ps

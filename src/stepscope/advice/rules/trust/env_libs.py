@@ -44,49 +44,49 @@ def evaluate(signals: Signals, _: Thresholds) -> Finding:
     if not known:
         return _ITEM.cannot_tell("no_versions")
     host, found = min(known.items(), key=lambda item: item[1].runtime or 0)
-    note = _old(found)
+    note = _outdated_library(found)
     return _ITEM.finding(
         "pass" if note is None else "fail",
         note="driver" if note == "driver" else None,
         because=() if note is None else (note,),
         devices=(host,),
-        facts=_facts(found),
+        facts=_facts_of_versions(found),
         inputs=("environment", "devices"),
         actions=_ITEM.actions_for(note),
     )
 
 
-def _old(found: HostVersions) -> str | None:
+def _outdated_library(found: HostVersions) -> str | None:
     """Return what is too old; None for nothing."""
-    wanted = _wanted(found)
+    wanted = _wanted_version(found)
     if wanted is not None and (found.runtime or 0) < wanted:
         return "runtime"
     behind = found.driver is not None and found.driver < (found.runtime or 0)
     return "driver" if behind else None
 
 
-def _wanted(found: HostVersions) -> int | None:
+def _wanted_version(found: HostVersions) -> int | None:
     capability = found.newest or (0, 0)
     return next((version for first, version in _WANTED if capability >= first), None)
 
 
-def _facts(found: HostVersions) -> tuple[Fact, ...]:
+def _facts_of_versions(found: HostVersions) -> tuple[Fact, ...]:
     versions = (
         ("runtime", found.runtime),
         ("driver", found.driver),
-        ("wanted", _wanted(found)),
+        ("wanted", _wanted_version(found)),
     )
     return tuple(
         _ITEM.fact(
             name,
-            None if value is None else _number(value),
+            None if value is None else _version_number(value),
             note=found.device if name == "wanted" else None,
         )
         for name, value in versions
     )
 
 
-def _number(version: int) -> float:
+def _version_number(version: int) -> float:
     """Return a version as people write it: 12.9 for 12090."""
     minor = version % 1000 // 10
     return float(f"{version // 1000}.{minor}")

@@ -33,35 +33,39 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         "pass",
         confidence=min(signals.of(record_grade), shares.step_confidence or 0.5),
         devices=(shares.label,),
-        facts=(*_of_time(shares), *_of_precision(signals), *_of_ops(signals)),
+        facts=(
+            *_facts_of_time(shares),
+            *_facts_of_precision(signals),
+            *_facts_of_ops(signals),
+        ),
         inputs=("account", "precision", "op_placement"),
     )
 
 
-def _of_time(shares: StepShares) -> tuple[Fact, ...]:
+def _facts_of_time(shares: StepShares) -> tuple[Fact, ...]:
     computing = shares.percent(*_COMPUTE)
     copies = shares.percent(*_COPIES)
     between = sum(shares.percent(one, place="between") for one in shares.between_ps)
     return _ITEM.facts(computing=computing, copies=copies, between=between)
 
 
-def _of_precision(signals: Signals) -> tuple[Fact, ...]:
+def _facts_of_precision(signals: Signals) -> tuple[Fact, ...]:
     found = signals.of(precision_signals)
     if isinstance(found, Unavailable):
         unknown = _ITEM.facts(narrow=None, narrow_eligible=None, narrow_kernels=None)
         return tuple(msgspec.structs.replace(one, note=found.reason) for one in unknown)
     return _ITEM.facts(
-        narrow=_share(found.narrow_ps, found.compute_ps),
-        narrow_eligible=_share(found.eligible_narrow_ps, found.eligible_ps),
-        narrow_kernels=_share(found.narrow_kernels, found.kernels),
+        narrow=_known_percent(found.narrow_ps, found.compute_ps),
+        narrow_eligible=_known_percent(found.eligible_narrow_ps, found.eligible_ps),
+        narrow_kernels=_known_percent(found.narrow_kernels, found.kernels),
     )
 
 
-def _share(part: float, whole: float) -> float | None:
+def _known_percent(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def _of_ops(signals: Signals) -> tuple[Fact, ...]:
+def _facts_of_ops(signals: Signals) -> tuple[Fact, ...]:
     found = signals.of(ops_on_sides)
     if isinstance(found, Unavailable):
         count, time = _ITEM.facts(ops=None, ops_time=None)
