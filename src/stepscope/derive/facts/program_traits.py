@@ -71,18 +71,11 @@ def program_traits(
         return any(bool(host_kinds.has(flag).any()) for host_kinds in kinds.values())
 
     def any_event_ran(pattern: str) -> bool:
-        return any(
-            len(
-                picked(
-                    handles(ran_on[host], "type"),
-                    types[host]["name"]
-                    .str.contains(pattern)
-                    .fill_null(value=False)
-                    .to_numpy(),
-                )
-            )
-            for host in kinds
-        )
+        for host in kinds:
+            named = types[host]["name"].str.contains(pattern).fill_null(value=False)
+            if len(picked(handles(ran_on[host], "type"), named.to_numpy())):
+                return True
+        return False
 
     def time_of_flag(flag: EventFlag) -> int:
         """Return the time of all events of some types, each counted in full."""

@@ -64,11 +64,7 @@ def longest_period(steps: int) -> int:
 
 
 def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
-    """Return the shortest rhythm in which all steps are slow that should be.
-
-    Args:
-        slow: By judged step, whether it is slow.
-    """
+    """Return the shortest rhythm in which all steps are slow that should be."""
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
     length = np.array(shares.window_ps, np.float64)
@@ -125,12 +121,7 @@ def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
 def rare_function(
     slow: NDArray[np.bool_], series: StepSeries, rarely: RareFunctions | None
 ) -> Part | None:
-    """Return the function that the slow steps alone call; None without one.
-
-    Args:
-        slow: By judged step, whether it is slow.
-        rarely: The functions that ran on the host; None where none were recorded.
-    """
+    """Return the function that the slow steps alone call; None without one."""
     if rarely is None or not slow.any():
         return None
     return rarely.of(slow, sum(series.effect_ps))
@@ -145,12 +136,7 @@ def named(
     """Return what the slow steps do that the others do not.
 
     A function that they alone call stands first; then the names of an owner's time,
-    where it lies mostly in the slow steps.
-
-    Args:
-        slow: By judged step, whether it is slow.
-        owner: The owner of most of what they take more; None for none.
-        function: From `rare_function`.
+    where it lies mostly in the slow steps: of the owner of most of what they take more.
     """
     if not slow.any():
         return ()

@@ -57,10 +57,19 @@ def kernel_traits(
     ):
         given = from_text(strings[handle]) if handle >= 0 else None
         tensors = None if given is None else tuple(given.each_tensor())
-        odd = _odd_size(type_ or "", tensors) if eligible and tensors else None
+        odd = shape = None
+        if eligible and tensors:
+            # The weights: channels out and in come first, but for some layouts.
+            sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
+            if not _CONVOLUTION.search(type_ or ""):
+                sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
+            # The first that fits no matrix unit.
+            odd = next((size for size in sizes if size % _MULTIPLE), None)
+            if type_ is not None:
+                of_tensors = ("x".join(map(str, tensor.sizes)) for tensor in tensors)
+                shape = " ".join([type_, *of_tensors])
         converts = _converts_types(type_ or "", name, tensors)
         reorders = bool(_REORDERS.search(name)) and not _PRODUCT.search(name)
-        shape = _product_shape(type_, tensors) if eligible and tensors else None
         traits.append((converts, reorders, odd, tensors is not None, shape))
     schema = {
         "converts": pl.Boolean(),
@@ -82,23 +91,6 @@ def _converts_types(
     if tensors is None or len(tensors) < 2:
         return None
     return tensors[0].dtype != tensors[1].dtype
-
-
-def _product_shape(type_: str | None, tensors: Sequence[Tensor]) -> str | None:
-    """Return what products of one op and size have in common, whatever their types."""
-    if type_ is None:
-        return None
-    return " ".join([type_, *("x".join(map(str, tensor.sizes)) for tensor in tensors)])
-
-
-def _odd_size(type_: str, tensors: Sequence[Tensor]) -> int | None:
-    """Return the first size of a product that fits no matrix unit."""
-    if _CONVOLUTION.search(type_):
-        # The weights: channels out and in come first, but for some layouts.
-        sizes = [size for tensor in tensors[1:2] for size in tensor.sizes[:2]]
-    else:
-        sizes = [size for tensor in tensors[:3] for size in tensor.sizes[-2:]]
-    return next((size for size in sizes if size % _MULTIPLE), None)
 
 
 #: Kernels that compute element by element, or reduce: what compilers fuse.

@@ -192,11 +192,7 @@ class Edits(Frozen, frozen=True, eq=True):
 def apply_change(  # noqa: PLR0911 - one for each kind of change
     change: Change, recorded: Recorded, device: int | None
 ) -> Edits:
-    """Return what a change does to the graph of a host.
-
-    Args:
-        device: Ordinal of the device that is meant; None for a host without one.
-    """
+    """Return what a change does to the graph of a host, on the device that is meant."""
     match change:
         case Gone():
             return _remove_owners(change, recorded, device)
@@ -258,14 +254,17 @@ def _per_step_ms(graph: Graph, time_ps: float) -> float:
     return time_ps / graph.sampled.count / PS_PER_MS
 
 
+def _spans_per_step_ms(graph: Graph, spans: Spans) -> float:
+    chosen = graph.sampled
+    return _per_step_ms(graph, spans.clip(chosen.first_ps, chosen.last_ps).length_ps)
+
+
 def _quieten_threads(change: Quiet, graph: Graph) -> Edits:
     edit = threads_faster(graph, change.spans, factor=inf, tracks=change.threads)
-    chosen = graph.sampled
-    claimed = change.spans.clip(chosen.first_ps, chosen.last_ps).length_ps
     return Edits(
         edit,
         edit,
-        claimed_ms=_per_step_ms(graph, claimed),
+        claimed_ms=_spans_per_step_ms(graph, change.spans),
         compared="effect",
         effect_ms=change.effect_ms,
         device=False,
@@ -292,9 +291,8 @@ def _await_nothing(change: NotAwaited, recorded: Recorded, device: int | None) -
         spans.within(begun, begun + 1) > 0
     )
     edit = synchronising_removed(graph, resumed)
-    chosen = graph.sampled
-    claimed = spans.clip(chosen.first_ps, chosen.last_ps).length_ps
-    return Edits(edit, edit, claimed_ms=_per_step_ms(graph, claimed), compared="effect")
+    claimed_ms = _spans_per_step_ms(graph, spans)
+    return Edits(edit, edit, claimed_ms=claimed_ms, compared="effect")
 
 
 def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> Edits:

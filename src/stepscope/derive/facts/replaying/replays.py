@@ -87,16 +87,6 @@ class HostReplay(Frozen, frozen=True):
             return gain_of(self.graph, edits[0])
         return joint_gain(self.graph, edits)
 
-    def _can_tell(self, edits: Sequence[Edits], gains: tuple[Gain, Gain]) -> bool:
-        """Return whether what holds the step back afterwards is known."""
-        if not all(known.can_be_told for known in gains):
-            return False
-        if not any(known.device for known in edits):
-            return True
-        whole = joint(self.graph, [known.most for known in edits])
-        silent = silent_share(self.graph, whole, self._silent_threads())
-        return 100 * silent <= _SILENT_PERCENT
-
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
         """Return the share of owners in the path once changes are made, in percent."""
         return path_owners(
@@ -127,22 +117,24 @@ class HostReplay(Frozen, frozen=True):
     ) -> Saving | None:
         """Return what changes gain as a promise about the mean step.
 
-        Args:
-            limits: The time in the mean of all steps that they are about, and that
-                step; None takes the replayed steps for all.
-            bound: What the account lets them gain; None for no limit.
-
-        Returns:
-            None where the replay cannot tell.
+        `limits` has the time in the mean of all steps that they are about, and that
+        step, where these are not the replayed ones; `bound` is what the account lets
+        them gain. None where the replay cannot tell.
         """
         gains = self.gains_of_edits(edits)
         scale = _gain_scale(edits, None if limits is None else limits.effect_ms, bound)
-        if scale is None or not self._can_tell(edits, gains):
+        if scale is None or not all(gain.can_be_told for gain in gains):
             return None
-        low, high = (one * scale for one in self.spread_ms(gains))
+        if any(edit.device for edit in edits):
+            whole = joint(self.graph, [edit.most for edit in edits])
+            silent = silent_share(self.graph, whole, self._silent_threads())
+            # What holds the step back after the changes is not known.
+            if 100 * silent > _SILENT_PERCENT:
+                return None
+        low, high = (gain_ms * scale for gain_ms in self.spread_ms(gains))
         if bound is not None:
             high = min(high, bound.high)
-            if any(one.partly for one in edits):
+            if any(edit.partly for edit in edits):
                 low = min(low, bound.low)
         return Saving(
             low=low,
@@ -162,11 +154,7 @@ class ReplaySignals(Frozen, frozen=True):
     hosts: Mapping[str, HostReplay | Unavailable]
 
     def reason(self, label: str) -> Unavailable | None:
-        """Return why no gain on a device or host is known; None where it is.
-
-        Args:
-            label: `host:device`, or the host.
-        """
+        """Return why no gain on a device or host is known; None where it is."""
         replay = self.hosts.get(self.host_of(label), NO_STEPS)
         return replay if isinstance(replay, Unavailable) else replay.identity.why_not
 
@@ -180,15 +168,11 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> Saving | None:
         """Return what a step gains if some changes are made together.
 
-        Args:
-            limits: The time in a mean step that they are about, and that step. The
-                replayed steps are a sample, which may hold more or less of that time:
-                what is gained of the time in the sample is gained of this. None takes
-                the sample for the whole.
-            bound: What the account lets them gain; None for no limit.
-
-        Returns:
-            None where the replay cannot tell.
+        `limits` has the time in a mean step that they are about, and that step. The
+        replayed steps are a sample, which may hold more or less of that time: what is
+        gained of the time in the sample is gained of this. Without limits the sample is
+        the whole. `bound` is what the account lets them gain. None where the replay
+        cannot tell.
         """
         replay = self.usable(label)
         if replay is None or not changes:
@@ -202,10 +186,7 @@ class ReplaySignals(Frozen, frozen=True):
         """Return what a step gains if several findings on one host are fixed.
 
         It is the part of what each of them promises by itself that the replay gains
-        together of what it gains one by one.
-
-        Returns:
-            None where the replay cannot tell.
+        together of what it gains one by one. None where the replay cannot tell.
         """
         replay = self.usable(findings[0][1])
         if replay is None:
@@ -214,29 +195,24 @@ class ReplaySignals(Frozen, frozen=True):
             replay.edits_for_changes(changes, self.device_of(label))
             for changes, label, _ in findings
         ]
-        singles = [replay.gains_of_edits(one) for one in edits]
-        whole = replay.gains_of_edits([one for each in edits for one in each])
-        if not all(one.can_be_told for one in whole):
+        singles = [replay.gains_of_edits(edits_of_one) for edits_of_one in edits]
+        whole = replay.gains_of_edits([edit for each in edits for edit in each])
+        if not all(gain.can_be_told for gain in whole):
             return None
         promised = [saving for _, _, saving in findings]
+        lows, highs = [one.low for one in promised], [one.high for one in promised]
+        low_alone = sum(least.low_ps for least, _ in singles)
+        high_alone = sum(most.high_ps for _, most in singles)
         low, high = (
-            (min(together / sum(alone), 1.0) if sum(alone) > 0 else 0.0) * sum(most)
-            for together, alone, most in (
-                (
-                    whole[0].low_ps,
-                    [one[0].low_ps for one in singles],
-                    [one.low for one in promised],
-                ),
-                (
-                    whole[1].high_ps,
-                    [one[1].high_ps for one in singles],
-                    [one.high for one in promised],
-                ),
+            (min(together / alone, 1.0) if alone > 0 else 0.0) * sum(savings)
+            for together, alone, savings in (
+                (whole[0].low_ps, low_alone, lows),
+                (whole[1].high_ps, high_alone, highs),
             )
         )
         return Saving(
-            low=max(low, *(one.low for one in promised)),
-            high=max(high, *(one.high for one in promised)),
+            low=max(low, *lows),
+            high=max(high, *highs),
             basis="replay",
             identity_error_percent=replay.identity.median_error_percent,
             open_above=any(one.open_above for one in promised),
@@ -247,11 +223,8 @@ class ReplaySignals(Frozen, frozen=True):
     ) -> tuple[str, float] | None:
         """Return the owner with most time on the critical path after some changes.
 
-        The recording's own work is left out: it goes with the recording.
-
-        Returns:
-            The owner and its share of the path in percent; None where the replay
-            cannot tell.
+        With it comes its share of the path in percent. The recording's own work is left
+        out: it goes with the recording. None where the replay cannot tell.
         """
         replay = self.usable(label)
         if replay is None:
