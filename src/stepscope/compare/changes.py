@@ -145,13 +145,9 @@ def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
             for times in (base, new)
         )
         if owners and owners == others:
+            columns = ([run.owners_ps[one] for one in owners] for run in (base, new))
             before, after = (
-                tuple(
-                    map(
-                        sum, zip(*(times.owners_ps[one] for one in owners), strict=True)
-                    )
-                )
-                for times in (base, new)
+                tuple(map(sum, zip(*times, strict=True))) for times in columns
             )
             changes.append(_change_of_steps(category, base, new, before, after))
     return tuple(changes)

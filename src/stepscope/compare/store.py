@@ -176,7 +176,7 @@ def answer_promises(
     times = run.times
     if not isinstance(times, Unavailable):
         times = times.times_per_batch(batches)
-    work = _with_digests(run.work)
+    work = _digest_work(run.work)
     answers: list[Answer] = []
     runs = dict(kept.runs)
     for other, stored in kept.runs.items():
@@ -216,7 +216,7 @@ def answer_promises(
     return Kept(runs=runs), tuple(answers)
 
 
-def _with_digests(work: Work) -> Work:
+def _digest_work(work: Work) -> Work:
     """Return the work with short digests for names, which may be long and private."""
     changed: dict[str, object] = {}
     for field in ("kernels", "ops"):

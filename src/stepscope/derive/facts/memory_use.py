@@ -120,10 +120,8 @@ class Failure(Frozen, frozen=True):
     @property
     def fits_in_pieces(self) -> bool:
         """Return whether as much was kept as was asked for."""
-        kept = self.kept_bytes
-        return None not in (kept, self.asked_bytes) and (kept or 0) >= (
-            self.asked_bytes or 0
-        )
+        kept, asked = self.kept_bytes, self.asked_bytes
+        return kept is not None and asked is not None and kept >= asked
 
 
 class MemorySignals(Frozen, frozen=True):
