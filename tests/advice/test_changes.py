@@ -97,7 +97,7 @@ def test_an_exchange_gains_what_its_link_lets_it() -> None:
     """The activity of 400 µs takes 100 of them: 300 µs of each step."""
     signals = signals_of_lines(by_hand.copying())
     replays = signals.of(replay_signals)
-    found = replays.usable("vm:0")
+    found = replays.usable_replay("vm:0")
     assert found is not None
     nodes = found.graph.nodes
     slow = nodes.row[(nodes.row >= 0) & (nodes.dur_ps == 400 * US)]
@@ -110,7 +110,7 @@ def test_runs_are_of_kernels_that_follow_each_other_in_one_step() -> None:
     """Five kernels launched as one: four calls of 200 µs go; no run reaches further."""
     signals = signals_of_lines(by_hand.launch_bound())
     replays = signals.of(replay_signals)
-    found = replays.usable("vm:0")
+    found = replays.usable_replay("vm:0")
     assert found is not None
     every = range(int(found.recorded.class_of.max()) + 1)
     saving = replays.saving((Joined(every, 2),), "vm:0")

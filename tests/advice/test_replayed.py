@@ -88,7 +88,7 @@ def test_the_recording_itself_is_never_what_comes_next(repository: Path) -> None
     profile = ss.open(repository / "tests/data/gpu/torch_launch_bound")
     replays = signals_of(profile).of(replay_signals)
     changes = (Gone(("launch",), "any"),)
-    replay = replays.usable("localhost:0")
+    replay = replays.usable_replay("localhost:0")
     assert replay is not None
     assert (
         next(iter(replay.path_owners(replay.edits_for_changes(changes, 0))))

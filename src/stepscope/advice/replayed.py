@@ -200,8 +200,8 @@ def together(
     if not told:
         return Together(left_out=tuple(one.id for one in ranked))
     foremost, changes, _ = told[0]
-    host = replays.host_of(foremost.devices[0])
-    mine = [it for it in told if replays.host_of(it[0].devices[0]) == host]
+    host = replays.host_of_label(foremost.devices[0])
+    mine = [it for it in told if replays.host_of_label(it[0].devices[0]) == host]
     ids = tuple(one.id for one, _, _ in mine)
     after = replays.next_bottleneck(changes, foremost.devices[0])
     if after is not None and after[0] in foremost.owners and after[1] >= _ALL:

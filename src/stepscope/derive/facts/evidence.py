@@ -132,7 +132,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     inclusive: bool = False
 
     @classmethod
-    def of_function(cls, name: FunctionName, share_percent: float) -> Part:
+    def from_function(cls, name: FunctionName, share_percent: float) -> Part:
         """Return the part that a function has."""
         return cls(
             name=name.function,
@@ -164,13 +164,13 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def longest(spans: Spans) -> list[tuple[int, int]]:
+def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
     """Return the longest intervals of a set, longest first."""
-    order = largest(spans.end_ps - spans.start_ps)
+    order = places_of_largest(spans.end_ps - spans.start_ps)
     return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
 
 
-def largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def places_of_largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the places of the largest values, largest first, of equal ones the first.
 
     So many are returned as are shown.

@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints, picked
 from stepscope.derive.facts.evidence import SHOWN, Part
-from stepscope.derive.facts.processors import counter
+from stepscope.derive.facts.processors import counter_readings
 from stepscope.derive.judging.recorded_devices import HOST_MEMORY
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
@@ -269,7 +269,7 @@ def _largest_ops(
 
 def _process_use(trace: TraceData, steps: _Steps) -> MemoryUse | None:
     """Return the memory of the process, where its size was sampled."""
-    size, available = counter(trace, _RSS), counter(trace, _AVAILABLE)
+    size, available = counter_readings(trace, _RSS), counter_readings(trace, _AVAILABLE)
     if size is None:
         return None
     time_ps, use = size.time_ps, size.value.astype(np.int64)
@@ -381,7 +381,7 @@ def kept_growth(
 def _container_growth(
     trace: TraceData, counted: KeptCounter, begins: NDArray[np.int64]
 ) -> KeptGrowth | None:
-    readings = [counter(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]
+    readings = [counter_readings(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]
     items, array_bytes, graphs = readings
     if items is None or array_bytes is None or graphs is None:
         return None

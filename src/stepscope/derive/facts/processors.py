@@ -35,7 +35,7 @@ class Readings(Frozen, frozen=True):
     value: NDArray[np.float64]
 
 
-def cores_of(trace: TraceData) -> int | None:
+def core_count(trace: TraceData) -> int | None:
     """Return how many cores have a counter; None where none has."""
     types = trace.table("event_types")
     if isinstance(types, Unavailable):
@@ -50,10 +50,10 @@ def usable_cores(trace: TraceData) -> int | None:
     """
     table = trace.table("environment")
     said = None if isinstance(table, Unavailable) else table["cores"].item()
-    return cores_of(trace) if said is None else int(said)
+    return core_count(trace) if said is None else int(said)
 
 
-def counter(trace: TraceData, name: str) -> Readings | None:
+def counter_readings(trace: TraceData, name: str) -> Readings | None:
     """Return the readings of a counter; None where it was not recorded."""
     types = trace.table("event_types")
     events = trace.table("events")
@@ -111,7 +111,9 @@ class Processors(Frozen, frozen=True):
         """Return whether hardly a core is ever free, whoever uses them."""
         return 100 * self.machine >= thresholds.busy_cores.value * self.cores
 
-    def crowded_by(self, thresholds: Thresholds) -> Literal["own", "others"] | None:
+    def whose_threads_crowd(
+        self, thresholds: Thresholds
+    ) -> Literal["own", "others"] | None:
         """Return whose threads are too many; None where the cores have room."""
         if not self.are_full(thresholds):
             return None
@@ -126,15 +128,21 @@ def processor_signals(
     *, trace: TraceData, windows: Windows
 ) -> Processors | Unavailable:
     """Read the counters of every host that has them."""
-    cores = cores_of(trace)
-    pressure, machine = counter(trace, _PRESSURE), counter(trace, _MACHINE)
+    cores = core_count(trace)
+    pressure, machine = (
+        counter_readings(trace, _PRESSURE),
+        counter_readings(trace, _MACHINE),
+    )
     if cores is None or pressure is None or machine is None:
         return _NOT_RECORDED
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
-    own = [_mean_of_windows(counter(trace, name), starts, ends) for name in _OWN]
+    own = [
+        _mean_of_windows(counter_readings(trace, name), starts, ends) for name in _OWN
+    ]
     threads = [
-        _mean_of_windows(counter(trace, name), starts, ends) for name in _THREADS
+        _mean_of_windows(counter_readings(trace, name), starts, ends)
+        for name in _THREADS
     ]
     waiting = np.clip(mean_by_window(pressure, starts, ends), 0.0, 100.0)
     return Processors(

@@ -63,7 +63,7 @@ def longest_period(steps: int) -> int:
     return min(_LONGEST, steps // _OFTEN)
 
 
-def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
+def period_of_slow_steps(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
     """Return the shortest rhythm in which all steps are slow that should be."""
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
@@ -80,7 +80,7 @@ def period(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
     return None
 
 
-def excess(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
+def excess_by_owner(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
     """Return what the slow steps take more than a usual one, by owner.
 
     Where an owner takes less than usual, the others are reduced in proportion: the
@@ -127,7 +127,7 @@ def rare_function(
     return rarely.of(slow, sum(series.effect_ps))
 
 
-def named(
+def named_parts(
     shares: StepShares,
     slow: NDArray[np.bool_],
     owner: str | None,
@@ -155,7 +155,9 @@ def named(
     return (*first, *parts)
 
 
-def evidence(shares: StepShares, slow: NDArray[np.bool_]) -> tuple[Evidence, ...]:
+def longest_slow_steps(
+    shares: StepShares, slow: NDArray[np.bool_]
+) -> tuple[Evidence, ...]:
     """Return the longest of the slow steps."""
     length = np.array(shares.window_ps, np.int64)
     chosen = np.flatnonzero(slow)

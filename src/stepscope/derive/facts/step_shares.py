@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest
+from stepscope.derive.facts.evidence import SHOWN, Evidence, Part, longest_intervals
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.judging.recorded_devices import judged_device, working_time_ps
@@ -323,11 +323,11 @@ class AccountSignals(Frozen, frozen=True):
         """Return the busiest device; else the host with most of an effect."""
         return judged_device(self.shares, lambda one: one.percent(*owners, place=place))
 
-    def labelled(self, label: str) -> StepShares:
+    def shares_of_label(self, label: str) -> StepShares:
         """Return the account of a device, or host, by its label."""
         return next(share for share in self.shares if share.label == label)
 
-    def ranked(self, *owners: str, place: str = "any") -> tuple[str, ...]:
+    def ranked_labels(self, *owners: str, place: str = "any") -> tuple[str, ...]:
         """Return the labels: the judged one, then by their share of some owners."""
         first = self.judged(*owners, place=place)
         others = sorted(
@@ -449,7 +449,11 @@ def _shares_of_device(
         gaps=0 if calls is None else len(idle["launch"]),
         clock_error_ps=0 if calls is None else calls.clock_error_ps,
         lost_ps=0 if calls is None else calls.lost_ps,
-        ranges={key: tuple(longest(spans)) for key, spans in placed.items() if spans},
+        ranges={
+            key: tuple(longest_intervals(spans))
+            for key, spans in placed.items()
+            if spans
+        },
         numbers=_step_numbers(steps, of_windows["step_row"]),
         bounds=tuple(zip(starts.tolist(), ends.tolist(), strict=True)),
         held={

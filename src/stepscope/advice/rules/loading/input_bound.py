@@ -88,7 +88,7 @@ def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
         return _ITEM.cannot_tell(decided.why)
     if isinstance(fetching, Unavailable):
         return _ITEM.cannot_tell(fetching)
-    shares = account.labelled(decided.label)
+    shares = account.shares_of_label(decided.label)
     judged = _judge_decided(decided, fetching, shares, signals, thresholds)
     hidden = _has_no_slack(fetching, judged)
     workers = (

@@ -214,7 +214,7 @@ def _finding_of_flaws(
         threshold=thresholds.unexplained_warn
         if owners == ("unexplained",)
         else thresholds.queued_warn,
-        devices=found.ranked() if owners else (),
+        devices=found.ranked_labels() if owners else (),
         causes=tuple(
             CauseShare(cause=one.word, share_percent=one.percent)
             for one in flaws

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.facts.processors import cores_of
+from stepscope.derive.facts.processors import core_count
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device_or_why
 from stepscope.derive.step_time.host_time import HostCode
@@ -43,7 +43,7 @@ class BusyThreads(Frozen, frozen=True):
     lasting_ps: NDArray[np.int64]
     count: NDArray[np.int64]
 
-    def at_least(self, many: float) -> Spans:
+    def spans_with_at_least(self, many: float) -> Spans:
         """Return when at least so many are busy."""
         chosen = self.count >= many
         return Spans.from_events(self.start_ps[chosen], self.lasting_ps[chosen])
@@ -117,13 +117,13 @@ def contention_signals(
     windows: Windows,
 ) -> dict[int | None, Contention] | Unavailable:
     """Compare the pace of launches with busy cores and without."""
-    cores = cores_of(trace)
+    cores = core_count(trace)
     if cores is None:
         return _NO_CORES
     busy = busy_threads(host_classes)
     if busy is None:
         return _NO_THREADS
-    crowded = busy.at_least(THRESHOLDS.contended_cores.value / 100 * cores)
+    crowded = busy.spans_with_at_least(THRESHOLDS.contended_cores.value / 100 * cores)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     judged = Spans.from_events(starts, ends - starts)

@@ -20,7 +20,7 @@ from stepscope.derive.facts.evidence import (
     Evidence,
     Fact,
     event_labels,
-    largest,
+    places_of_largest,
 )
 from stepscope.derive.facts.judged_steps import clean_rows, step_basis
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
@@ -358,7 +358,7 @@ def _longest_ranges(trace: TraceData, kernels: _Kernels) -> tuple[Evidence, ...]
     activity = kernels.activity
     wide = kernels.rows(kernels.wide)
     ranges = []
-    for kernel_row in wide[largest(ints(activity, "dur_ps")[wide])].tolist():
+    for kernel_row in wide[places_of_largest(ints(activity, "dur_ps")[wide])].tolist():
         row = activity.row(kernel_row, named=True)
         track, name = None, ""
         if row["event"] is not None:

@@ -94,7 +94,7 @@ def python_elements(
             waiting = 100 * (known - awake).length_ps / known.length_ps
     return PythonElements(
         100 * called.length_ps / waits.length_ps,
-        None if function is None else Part.of_function(function, 0.0),
+        None if function is None else Part.from_function(function, 0.0),
         of_keras=function is not None and keras == function,
         waiting=waiting,
     )

@@ -145,7 +145,7 @@ def _parts_called(
         if kind is not None:
             times[kind] = times.get(kind, 0) + part.time_ps
     parts = [
-        Part.of_function(frames.names[kind], 100 * time / max(total_ps, 1))
+        Part.from_function(frames.names[kind], 100 * time / max(total_ps, 1))
         for kind, time in times.items()
         if time
     ]

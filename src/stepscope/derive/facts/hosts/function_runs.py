@@ -195,7 +195,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
             # What has no name is a part of another function, or the whole program.
             if name.library is not False or name.function.endswith(">"):
                 continue
-            ran, part = self.spans_of_types([kind]), Part.of_function(name, 0.0)
+            ran, part = self.spans_of_types([kind]), Part.from_function(name, 0.0)
             if ran.length_ps >= _LOOP * self.inside.length_ps:
                 if self.time_of_function(part).mostly_predicts:
                     predicting.append(part)

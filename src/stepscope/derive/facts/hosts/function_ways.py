@@ -222,7 +222,7 @@ class RareFunctions(Frozen, frozen=True):
             if is_rare and whole >= _MOST * excess_ps and whole > best_ps:
                 best_ps, best = whole, name
         total = int((self.ends_ps - self.starts_ps).sum())
-        return None if best is None else Part.of_function(best, 100 * best_ps / total)
+        return None if best is None else Part.from_function(best, 100 * best_ps / total)
 
 
 @of_each_host

@@ -219,7 +219,7 @@ def around_most(
             best = function
     if best is None:
         return None
-    return Part.of_function(frames.names[best[2]], 100 * best[1] / total_ps)
+    return Part.from_function(frames.names[best[2]], 100 * best[1] / total_ps)
 
 
 def _is_deeper(

@@ -9,8 +9,8 @@ import numpy as np
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.processors import (
-    cores_of,
-    counter,
+    core_count,
+    counter_readings,
     mean_by_window,
     usable_cores,
 )
@@ -86,7 +86,7 @@ class LoaderWorkers(Frozen, frozen=True, eq=True):
 @of_each_host
 def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | None:
     """Return the workers of each host that counted any."""
-    cores, readings = usable_cores(trace), counter(trace, _WORKERS)
+    cores, readings = usable_cores(trace), counter_readings(trace, _WORKERS)
     starts = ints(windows.measured, "start_ps")
     ends = ints(windows.measured, "end_ps")
     if cores is None or readings is None or not len(starts):
@@ -98,7 +98,7 @@ def loader_workers(*, trace: TraceData, windows: Windows) -> LoaderWorkers | Non
     workers = round(float(np.median(counted)))
     if not workers:
         return None
-    every, full = cores_of(trace), None
+    every, full = core_count(trace), None
     in_use = _mean_cores(trace, _MACHINE, starts, ends)
     if every is not None and in_use is not None:
         full = 100 * in_use >= THRESHOLDS.busy_cores.value * every
@@ -118,7 +118,7 @@ def _mean_cores(
     ends: NDArray[np.int64],
 ) -> float | None:
     """Return the mean of a counter of processor time in the steps, in cores."""
-    readings = counter(trace, name)
+    readings = counter_readings(trace, name)
     if readings is None:
         return None
     lengths = ends - starts

@@ -155,7 +155,7 @@ class ReplaySignals(Frozen, frozen=True):
 
     def reason(self, label: str) -> Unavailable | None:
         """Return why no gain on a device or host is known; None where it is."""
-        replay = self.hosts.get(self.host_of(label), NO_STEPS)
+        replay = self.hosts.get(self.host_of_label(label), NO_STEPS)
         return replay if isinstance(replay, Unavailable) else replay.identity.why_not
 
     def saving(
@@ -174,10 +174,10 @@ class ReplaySignals(Frozen, frozen=True):
         the whole. `bound` is what the account lets them gain. None where the replay
         cannot tell.
         """
-        replay = self.usable(label)
+        replay = self.usable_replay(label)
         if replay is None or not changes:
             return None
-        edits = replay.edits_for_changes(changes, self.device_of(label))
+        edits = replay.edits_for_changes(changes, self.device_of_label(label))
         return replay.promised_saving(edits, limits, bound)
 
     def together(
@@ -188,11 +188,11 @@ class ReplaySignals(Frozen, frozen=True):
         It is the part of what each of them promises by itself that the replay gains
         together of what it gains one by one. None where the replay cannot tell.
         """
-        replay = self.usable(findings[0][1])
+        replay = self.usable_replay(findings[0][1])
         if replay is None:
             return None
         edits = [
-            replay.edits_for_changes(changes, self.device_of(label))
+            replay.edits_for_changes(changes, self.device_of_label(label))
             for changes, label, _ in findings
         ]
         singles = [replay.gains_of_edits(edits_of_one) for edits_of_one in edits]
@@ -226,25 +226,25 @@ class ReplaySignals(Frozen, frozen=True):
         With it comes its share of the path in percent. The recording's own work is left
         out: it goes with the recording. None where the replay cannot tell.
         """
-        replay = self.usable(label)
+        replay = self.usable_replay(label)
         if replay is None:
             return None
-        edits = replay.edits_for_changes(changes, self.device_of(label))
+        edits = replay.edits_for_changes(changes, self.device_of_label(label))
         owners = replay.path_owners(edits)
         return next((share for share in owners.items() if share[0] != "profiler"), None)
 
-    def usable(self, label: str) -> HostReplay | None:
+    def usable_replay(self, label: str) -> HostReplay | None:
         """Return the replay of a device's host; None where it cannot be trusted."""
-        replay = self.hosts.get(self.host_of(label))
+        replay = self.hosts.get(self.host_of_label(label))
         if replay is None or isinstance(replay, Unavailable):
             return None
         return replay if replay.identity.stands else None
 
-    def host_of(self, label: str) -> str:
+    def host_of_label(self, label: str) -> str:
         """Return the host of a device, or the host that is named."""
         return label if label in self.hosts else label.rpartition(":")[0]
 
-    def device_of(self, label: str) -> int | None:
+    def device_of_label(self, label: str) -> int | None:
         """Return the ordinal of a device; None for a host."""
         return None if label in self.hosts else int(label.rpartition(":")[2])
 
