@@ -261,7 +261,6 @@ def _imported_keras() -> Any:
 
 @functools.cache
 def _as_callback(cls: Any) -> Any:
-    """Return the class itself, or one of its name that is a Keras callback too."""
     base = _imported_keras().callbacks.Callback
     if issubclass(cls, base):
         return cls
@@ -300,8 +299,6 @@ class BatchWindow(NamedTuple):
     """Batches `first` to `last` of a `fit`, counted from 1, both included.
 
     Attributes:
-        first: The first batch that is recorded.
-        last: The last one.
         seconds: Recording ends after so long even if `last` was not reached; None
             means that it does not.
         least_s: Recording goes on after `last` until so long.

@@ -68,7 +68,6 @@ class Profile:
     def __init__(
         self, logdir: str | os.PathLike[str], options: ProfilerOptions | None = None
     ) -> None:
-        """Record into a log directory; see `start`."""
         self._logdir = logdir
         self._options = options
         self._session: Session | None = None

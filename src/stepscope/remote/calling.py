@@ -89,11 +89,7 @@ class Caller:
         """Prepare to call; nothing is sent yet.
 
         Args:
-            grpc: The package.
-            address: What the user calls the server.
-            token: What the server wants to be sent.
             root_certificate: Whose certificates to trust; calls are encrypted then.
-            max_bytes: How large an answer may be.
             dialled: Where a server of this user and machine is called, by no proxy.
         """
         self.address = address
@@ -167,9 +163,6 @@ class Caller:
         """Have the host record, and write its file.
 
         Args:
-            request: What is to be recorded.
-            destination: Where the run is stored.
-            attempts: How often to ask at most.
             start_ns: When to begin, by this machine's clock; 0 for at once.
         """
         began = time.monotonic()

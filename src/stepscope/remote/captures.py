@@ -99,7 +99,6 @@ class RefusedCapture(StepscopeError):
     """A request that gets no answer, and why."""
 
     def __init__(self, why: Refusal, text: str) -> None:
-        """Refuse, with a line that says why and what to do."""
         super().__init__(text)
         self.why = why
 
@@ -111,7 +110,6 @@ class Captures:
         logdir: Below it clients may have files written; None means nowhere.
         lease_s: A client that records continuously and does not call for so long has
             gone.
-        max_growth_bytes: A recording ends when the process has grown by so much.
     """
 
     def __init__(
@@ -138,11 +136,7 @@ class Captures:
     def profile(
         self, request: ProfileRequest, gone: threading.Event
     ) -> ProfileResponse:
-        """Record as `record` does, and hand it over in one message or in a file.
-
-        Raises:
-            RefusedCapture: As `record` says, or it is too large for a message.
-        """
+        """Record as `record` does, and hand it over in one message or in a file."""
         content = self.record(request, gone)
         if not content:
             return ProfileResponse(empty_trace=True)
@@ -157,7 +151,6 @@ class Captures:
         """Record for the time that is asked for; return nothing where nobody waits.
 
         Args:
-            request: What is to be recorded, and where to.
             gone: Is set when the client does not wait any more.
 
         Raises:
@@ -228,11 +221,7 @@ class Captures:
         self._why_over = ""
 
     def start_continuous(self, request: ProfileRequest, peer: str) -> None:
-        """Begin to record until `stop_continuous`, or the end of the client's lease.
-
-        Raises:
-            RefusedCapture: Something records already.
-        """
+        """Begin to record until `stop_continuous`, or the end of the client's lease."""
         owner = Client(peer, request.opts.session_id)
         try:
             self.continuous.start_recording(_profiler_options(request.opts), owner)
@@ -262,11 +251,7 @@ class Captures:
     def stop_continuous(
         self, request: StopContinuousProfilingRequest, peer: str
     ) -> None:
-        """End the recording that `start_continuous` began, and drop it.
-
-        Raises:
-            RefusedCapture: It is another client's.
-        """
+        """End the recording that `start_continuous` began, and drop it."""
         try:
             self.continuous.stop_recording(Client(peer, request.session_id))
         except HeldByAnother as held:
@@ -372,7 +357,6 @@ class _Recording:
     """A recording of this process into memory.
 
     Attributes:
-        options: What is recorded.
         left: Is set when the program ended, and what was recorded was dropped.
     """
 
@@ -451,7 +435,6 @@ class _Recording:
         return True
 
     def drop_recording(self) -> None:
-        """End, and hand nothing over."""
         self._halt_session()
         self._session.drop()
         _remove_folder(self._session.logdir)
@@ -489,11 +472,7 @@ def _remove_folder(directory: Any) -> None:
 
 
 def check_request(request: ProfileRequest) -> tuple[int, ProfilerOptions]:
-    """Return how long to record, in ms, and what.
-
-    Raises:
-        RefusedCapture: The request makes no sense.
-    """
+    """Return how long to record, in ms, and what."""
     duration_ms = request.duration_ms or request.opts.duration_ms
     if not 0 <= duration_ms <= MOST_MS:
         raise RefusedCapture(

@@ -48,7 +48,6 @@ class CaptureFailed(StepscopeError):
     """
 
     def __init__(self, outcome: Outcome) -> None:
-        """Say what went wrong on which host."""
         super().__init__(outcome.problems())
         self.outcome = outcome
 
@@ -139,10 +138,6 @@ def record(
     """Send one request to all hosts at once, and write what each recorded.
 
     Hosts are called as they are: what a person writes is read by `trace`.
-
-    Raises:
-        CaptureFailed: As `trace` says.
-        BadUsage: gRPC is not installed, or the certificate is none.
     """
     grpc = grpc_module()
     if root_certificate is not None and _CERTIFICATE not in root_certificate:
@@ -188,7 +183,6 @@ def _make_caller(
     root_certificate: bytes | None,
     max_bytes: int,
 ) -> Caller:
-    """Return what calls a host; a server of this user is sent its own token."""
     known = registry.server_at_address(host)
     return Caller(
         grpc,

@@ -29,11 +29,7 @@ _PRIVATE: Final = re.compile(rb"^RssAnon:\s*(\d+) kB", re.MULTILINE)
 
 
 class Recording(Protocol):
-    """A recording of this process into memory.
-
-    Attributes:
-        options: What is recorded.
-    """
+    """A recording of this process into memory."""
 
     options: ProfilerOptions
 
@@ -51,7 +47,6 @@ class Client(NamedTuple):
     """Who calls.
 
     Attributes:
-        peer: Address and port of its connection, as gRPC writes them.
         session: The session id that it names; empty where it names none.
     """
 
@@ -69,8 +64,6 @@ class HeldByAnother(Exception):
 
 
 class _Held:
-    """A recording and the client that it belongs to."""
-
     def __init__(self, recording: Recording, owner: Client, until_s: float) -> None:
         self.recording = recording
         self.owner = owner
@@ -80,7 +73,6 @@ class _Held:
         self._ending = threading.Lock()
 
     def end_once(self) -> bytes:
-        """End the recording, once, and return what it holds."""
         with self._ending:
             if self._content is None:
                 self._content = self.recording.end_recording()
@@ -101,11 +93,9 @@ class Continuous:
     """The one recording of this process that goes on.
 
     Args:
-        begin: Begins a recording.
         lease_s: A client that does not call for so long has gone.
         max_growth_bytes: When the process has grown by so much, a recording ends, and
             is kept for its client until the end of the lease.
-        clock: Seconds of a clock that is never set.
     """
 
     def __init__(
@@ -131,12 +121,7 @@ class Continuous:
         return self._held is not None
 
     def start_recording(self, options: ProfilerOptions, owner: Client) -> None:
-        """Begin to record for a client.
-
-        Raises:
-            HeldByAnother: There is a recording of this kind already.
-            Exception: What `begin` raises.
-        """
+        """Begin to record for a client."""
         with self._lock:
             if self._held is not None:
                 raise HeldByAnother(self._owner_sentence(self._held))
@@ -163,11 +148,7 @@ class Continuous:
         return content
 
     def stop_recording(self, client: Client) -> None:
-        """End it, and drop what was recorded.
-
-        Raises:
-            HeldByAnother: It belongs to another client.
-        """
+        """End it, and drop what was recorded."""
         held = self._take_held(client)
         if held is not None:
             held.recording.drop_recording()

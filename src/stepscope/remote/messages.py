@@ -177,8 +177,6 @@ def decode_message(
     """Return the message in some bytes; unknown fields are skipped.
 
     Args:
-        kind: The message.
-        data: The bytes.
         copies: False leaves fields of bytes where they are, as memoryviews.
 
     Raises:

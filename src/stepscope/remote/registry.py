@@ -43,8 +43,6 @@ class Listening(NamedTuple):
     """A process that listens for profiler clients.
 
     Attributes:
-        process: Its id.
-        program: What it runs.
         address: `host:port`, or `unix:/PATH`, that clients of this machine reach it at.
         token: What clients have to send; None where it wants none.
     """
@@ -155,7 +153,6 @@ def _is_first_below(
 
 
 def _why_not(process: int, by_number: Mapping[int, Listening]) -> str:
-    """Return why a process that runs cannot be recorded, and what to do instead."""
     above = [by_number[it] for it in process_ancestors(process) if it in by_number]
     if above and command_line(process) == command_line(above[0].process):
         parent = _process_words(above[0])

@@ -79,13 +79,11 @@ class Server:
     Attributes:
         address: `host:port`, or `unix:/PATH`, that it listens at.
         token: What clients have to send; None where they need none.
-        captures: What clients had recorded.
     """
 
     def __init__(
         self, grpc_server: Any, captures: Captures, address: str, token: str | None
     ) -> None:
-        """Hold a server that is not started yet; `start` makes one."""
         self._server = grpc_server
         self.captures = captures
         self.address = address
@@ -206,8 +204,6 @@ def _say_who_may_ask(
 
 
 class _Answers:
-    """What each method of the services answers."""
-
     def __init__(
         self,
         grpc: Any,
@@ -219,7 +215,6 @@ class _Answers:
         self._workers = workers
 
     def service_handlers(self) -> dict[str, dict[str, Any]]:
-        """Return the handlers of each service's methods."""
         recorded = self._captures
         return {
             SERVICE: {
@@ -274,8 +269,6 @@ class _Answers:
         """Return a handler: bytes to message, answer, and message to bytes.
 
         Args:
-            kind: The request.
-            answer: Takes the request, and returns the answer.
             empty: The answer where `answer` returns none.
             waits: The answer also takes an event, which is set when the client is gone.
             owns: The answer also takes the peer, to whom what it begins belongs.
@@ -306,7 +299,6 @@ class _Answers:
 
     @contextmanager
     def _refusals_sent(self, kind: type[Message], context: Any) -> Iterator[None]:
-        """Turn what is raised into the status of a call."""
         codes = self._grpc.StatusCode
         try:
             yield
@@ -320,7 +312,6 @@ class _Answers:
 
 
 def _client_gone(context: Any) -> threading.Event:
-    """Return an event that is set when the client of a call is gone."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()

@@ -81,7 +81,6 @@ class Entrance(NamedTuple):
 
     Attributes:
         owner: The module that the framework looks the function up in at every call.
-        name: Name of the function in that module.
         starts: What the function starts, for people.
     """
 
@@ -94,8 +93,6 @@ class GivesWay(abc.ABC):
     """What the collectors of frameworks share; each says how its own part is done.
 
     Attributes:
-        framework: Name of the framework, for people.
-        left_over: Recordings of ours that nobody ended.
         traces_python: Whether it notes Python's calls, which only one tracer can.
     """
 
@@ -214,7 +211,6 @@ class GivesWay(abc.ABC):
             self._kept = ended._replace(warnings=(why, *ended.warnings))
 
     def _guard_entrance(self, entrance: Entrance) -> Callable[[], None] | None:
-        """Give way whenever the program comes in here; return what ends it."""
         owner, name, starts = entrance
         original = getattr(owner, name, None)
         if original is None:

@@ -38,12 +38,7 @@ class HostCollector(Collector):
         ring_events: int = _RING_EVENTS,
         heard: Callable[[Rows], object] | None = None,
     ) -> None:
-        """Keep nothing yet.
-
-        Args:
-            ring_events: Most annotations that wait to be taken.
-            heard: Called with what is taken, by whoever takes it.
-        """
+        """Keep nothing yet; whoever takes annotations calls `heard` with them."""
         self._ring_events = ring_events
         self._heard = heard
         self._clock: ClockPair | None = None
@@ -123,8 +118,6 @@ class HostCollector(Collector):
 
 
 class _Columns(NamedTuple):
-    """Rows that can still grow."""
-
     names: MutableSequence[Any]
     begin_ns: MutableSequence[int]
     end_ns: MutableSequence[int]

@@ -95,8 +95,6 @@ class JaxCollector(GivesXSpace):
 
 
 class _Session:
-    """A session of the runtime, which hands out bytes."""
-
     def __init__(self, session: Any, levels: TracerLevels) -> None:
         self._session = session(_profile_options(levels))
 
@@ -140,12 +138,10 @@ def _public_profiler() -> Any:
 
 
 def _profiler_state() -> Any:
-    """Return where JAX keeps what its public functions started; None if elsewhere."""
     return sys.modules.get("jax._src.profiler")
 
 
 def _runtime_profiler() -> Any:
-    """Return the runtime's profiler, None where this version keeps it elsewhere."""
     try:
         from jax._src.lib import _profiler as runtime  # noqa: PLC0415 - the user's
     except ImportError:

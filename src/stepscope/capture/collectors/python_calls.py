@@ -114,7 +114,6 @@ class PythonCallsCollector(Collector):
         return self._cost.estimated_slowdown(time.monotonic(), waiting=waiting)
 
     def _take_rows(self) -> Rows:
-        """Take what was noted, and count what that costs."""
         ours = self._names.own_threads()
         calls: list[_Row] = []
         left = len(self._notes)
@@ -162,14 +161,11 @@ class PythonCallsCollector(Collector):
 
 
 class _Calls:
-    """Entries and exits put together, thread by thread."""
-
     def __init__(self) -> None:
         self._open: dict[int, list[tuple[CodeType, int]]] = {}
         self._names = FunctionNames()
 
     def match_exits(self, notes: Iterable[_Note]) -> list[_Row]:
-        """Return the calls that ended among these notes; the others stay open."""
         rows: list[_Row] = []
         for at, thread, code, entered in notes:
             stack = self._open.setdefault(thread, [])
@@ -215,7 +211,6 @@ class _Monitoring:
         self._tool: int = self._monitoring.PROFILER_ID
 
     def current_holder(self) -> str | None:
-        """Who holds the profiler's place, None where it is free."""
         holder = self._monitoring.get_tool(self._tool)
         return None if holder is None else repr(holder)
 
@@ -304,7 +299,6 @@ class _Profile:
         self._main_missing: str | None = None
 
     def current_holder(self) -> str | None:
-        """Who has set a profile function, None where nobody has."""
         holder = sys.getprofile()
         return None if holder is None else repr(holder)
 
@@ -338,7 +332,6 @@ class _Profile:
         return seconds_a_note(_do_nothing, run_noted)
 
     def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
-        """Call `entered` and `left` for Python functions of the threads in reach."""
         self._is_set = True
         _noting.entered, _noting.left = entered, left
         threading.setprofile(_profile_hook)

@@ -42,10 +42,8 @@ class Look(NamedTuple, Generic[Code]):
     """What one look at a thread found.
 
     Attributes:
-        thread: The system's id of the thread.
         due_ns: When it was to be looked at, in ns of the monotonic clock; not after
             `at_ns`.
-        at_ns: When it was looked at.
         stack: What ran, the outermost first; empty where the thread is gone.
     """
 
@@ -65,8 +63,6 @@ class Frame(NamedTuple, Generic[Code]):
 
 
 class _Stack(Generic[Code]):
-    """What one thread's last look found, the outermost first, since when."""
-
     def __init__(self) -> None:
         self.frames: list[tuple[Code, int]] = []
         self.at_ns: int | None = None
@@ -187,11 +183,7 @@ class EndedFrames(NamedTuple):
 
 
 class FrameStore(Generic[Line]):
-    """Frames of one recording, kept from their samples until they are written.
-
-    Attributes:
-        types: Kinds of events of the recording.
-    """
+    """Frames of one recording, kept from their samples until they are written."""
 
     def __init__(self, describe: Callable[[Any], tuple[str, str]]) -> None:
         """Begin without frames; `describe` returns name and file of a function."""

@@ -81,10 +81,6 @@ class ServiceRecording:
     def __init__(self, port: int, levels: TracerLevels, *, host_name: str) -> None:
         """Begin to record.
 
-        Args:
-            port: Where the server listens, on the loopback interface.
-            host_name: What the recording calls this host.
-
         Raises:
             ServiceFailed: Nothing answers there, or it refuses to record.
         """
@@ -112,11 +108,7 @@ class ServiceRecording:
             )
 
     def stop_session(self) -> bytes:
-        """End the recording and return it, a serialized XSpace.
-
-        Raises:
-            ServiceFailed: The recording was lost.
-        """
+        """End the recording and return it, a serialized XSpace."""
         grpc = import_grpc()
         try:
             request = sized_field(_TERMINATE_SESSION_ID, self._session.encode())
@@ -316,7 +308,6 @@ def _native_profiler() -> Any:
 
 
 def _why_no_server(options: ProfilerOptions) -> str | None:
-    """Return why TensorFlow's server cannot be asked; None where it can."""
     if not options.tensorflow_server and os.getpid() not in _SERVERS:
         return (
             "it takes others only through its own server, which would listen on all "
@@ -334,7 +325,6 @@ def _why_no_server(options: ProfilerOptions) -> str | None:
 
 
 def _server_port() -> int:
-    """Return the port of TensorFlow's server in this process; start one if needed."""
     process = os.getpid()
     if process not in _SERVERS:
         port = free_port()

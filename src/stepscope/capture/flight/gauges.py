@@ -60,10 +60,8 @@ class Gauges:
         """Take note of steps that ended.
 
         Args:
-            medians_ns: Median of the last steps of each loop.
             parts_ns: Time of the last steps by innermost annotation; "" is none.
             input_ns: Their time in annotations that fetch input; None for no such one.
-            wall_s: Now, in seconds since 1970.
         """
         if not steps:
             return
@@ -93,11 +91,7 @@ class Gauges:
         listening: bool,
         devices: Sequence[DeviceUse],
     ) -> str:
-        """Return all gauges.
-
-        Args:
-            devices: What the driver says of each device; empty where there is none.
-        """
+        """Return all gauges."""
         with self._lock:
             families = self._step_families()
         whys: _Samples = [
@@ -203,17 +197,10 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class MetricsServer:
-    """Answers `/metrics` until it is stopped.
-
-    Attributes:
-        address: `host:port` that it listens at.
-    """
+    """Answers `/metrics` until it is stopped."""
 
     def __init__(self, where: int | str, text: Callable[[], str]) -> None:
         """Listen.
-
-        Args:
-            where: A port of this machine alone, 0 for a free one; or `host:port`.
 
         Raises:
             BadUsage: It cannot listen there.

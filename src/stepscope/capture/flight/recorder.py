@@ -85,8 +85,6 @@ class Written(NamedTuple):
 
 
 class _One:
-    """The flight recorder of this process: it has one."""
-
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.recorder: FlightRecorder | None = None
@@ -389,7 +387,6 @@ class FlightRecorder:
                 _log.warning("stepscope: the flight recorder failed: %s", failure)
 
     def _write_with_following(self, why: str, text: str, *, lost_ns: int = 0) -> None:
-        """Write, and record the steps that follow in full."""
         written = self._write_profile(why, text, lost_ns=lost_ns)
         if written.path is None:
             return
@@ -410,11 +407,7 @@ class FlightRecorder:
             self._forget_removed(self._budget.add_file(written.path, run.path))
 
     def _write_profile(self, why: str, text: str, *, lost_ns: int = 0) -> Written:
-        """Write a profile, or say once an hour why it is not written.
-
-        Args:
-            lost_ns: What a slow step took longer than the median.
-        """
+        """Write a profile, or say once an hour why it is not written."""
         with self._writing:
             now_s = time.monotonic()
             against = self._budget.reason_against(why, lost_ns=lost_ns, now_s=now_s)
@@ -437,7 +430,6 @@ class FlightRecorder:
         return written
 
     def _forget_removed(self, removed: tuple[KeptProfile, ...]) -> None:
-        """Name no file any more that was removed."""
         gone = {path for profile in removed for path in profile.files}
         self.written = tuple(
             it._replace(path=None, following=None) if it.path in gone else it

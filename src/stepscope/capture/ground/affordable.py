@@ -121,7 +121,6 @@ class Control:
         """Begin to compare.
 
         Args:
-            cost: What is known of the recorded steps.
             recorded_s: How long a recorded step took at least, by the time at which
                 the device was done with all of them.
             now_s: When the first step begins here, with nothing left to do for the
@@ -169,8 +168,6 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
 
 
 class _Recording(Protocol):
-    """A recording whose collectors say how much longer the program takes for calls."""
-
     @property
     def options(self) -> ProfilerOptions: ...
     @property
@@ -198,7 +195,6 @@ class CallsCost:
     """Adds up what notes cost, and says how much longer the program takes for them."""
 
     def __init__(self, note_s: float, *, now_s: float) -> None:
-        """Begin to count notes that take `note_s` seconds each."""
         self._note_s = note_s
         self._began_s = now_s
         self._began = _ran_and_waited()

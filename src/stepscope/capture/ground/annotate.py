@@ -46,8 +46,6 @@ _FIRST_ANNOTATIONS: Final = 65_536
 
 
 class _Receivers:
-    """Those that hear of every annotation when it begins."""
-
     def __init__(self) -> None:
         self.framework: Forward | None = None
         self.listeners: list[Forward] = []
@@ -144,11 +142,7 @@ def remove_forward(make: Forward) -> bool:
 
 
 def add_listener(make: Forward) -> None:
-    """Report annotations to a listener that records nothing; once if added twice.
-
-    Args:
-        make: As in `add_forward`.
-    """
+    """Report annotations to a listener that records nothing; once if added twice."""
     with _receivers_lock:
         if make not in _receivers.listeners:
             _receivers.listeners.append(make)
@@ -212,8 +206,6 @@ def _set_forward(*, to_framework: bool = True) -> None:
 
 
 class _Several:
-    """The annotations of all receivers, as one."""
-
     __slots__ = ("_annotations",)
 
     def __init__(self, annotations: list[AbstractContextManager[object]]) -> None:

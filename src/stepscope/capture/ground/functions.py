@@ -65,7 +65,6 @@ class CodeLine(NamedTuple):
     """A line of a function.
 
     Attributes:
-        code: The function's code.
         line: Number of the line in its file; None where no line made the instruction.
     """
 
@@ -91,8 +90,6 @@ class LinesOfCode:
 
 
 class _Table:
-    """Where the lines of one function begin."""
-
     def __init__(self, code: CodeType) -> None:
         lines: dict[int | None, CodeLine] = {}
         self.begins = []

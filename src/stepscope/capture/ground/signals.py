@@ -114,7 +114,6 @@ class _Held:
     Attributes:
         by: The process that holds exceptions back; 0 while none does. A child that is
             forked meanwhile does not.
-        error: The exception that was raised first.
     """
 
     by = 0
@@ -217,7 +216,6 @@ def _replace_handler(number: int, handler: Callable[..., object]) -> None:
 
 @functools.cache
 def _system_sigaction() -> Any:
-    """Return the system's function; None where it has none."""
     import ctypes  # noqa: PLC0415 - arming stays light; a recording has it
 
     return getattr(ctypes.CDLL(None), "sigaction", None) if os.name == "posix" else None

@@ -108,11 +108,7 @@ _PASSED_ON: Final = tuple(
 def launch(
     arguments: Sequence[str], plan: RunPlan, environment: Mapping[str, str]
 ) -> int:
-    """Run a program that records itself by the plan; its exit status.
-
-    Raises:
-        BadUsage: The system cannot run it.
-    """
+    """Run a program that records itself by the plan; its exit status."""
     return supervise(
         arguments, armed_environment(environment, VARIABLE, plan.to_text())
     )
@@ -123,9 +119,6 @@ def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
     A signal that asks to end is passed on, and we wait for the program. Where a signal
     ended it the status is 128 and the signal's number, as a shell reports it.
-
-    Raises:
-        BadUsage: The system cannot run it.
     """
     started: list[subprocess.Popen[bytes]] = []
     early: list[int] = []

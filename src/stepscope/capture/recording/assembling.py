@@ -42,11 +42,8 @@ class Recording:
     """What is known of a recording beside its events.
 
     Attributes:
-        hostname: Name of the machine.
         begin: Both clocks when it began: times of our own lines count from there.
-        asked: Tracer levels that were asked for.
         own: Levels in force where no framework says its own.
-        collectors: Names of those that recorded.
     """
 
     hostname: str

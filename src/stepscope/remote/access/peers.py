@@ -33,7 +33,6 @@ class WorkerSessions:
         logdir: Below it recordings are written; None means nowhere, so that nothing
             is recorded.
         peers: Addresses that may be called, as clients write them.
-        allowance: What clients may still have written.
     """
 
     def __init__(

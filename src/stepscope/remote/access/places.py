@@ -29,7 +29,6 @@ class Place(NamedTuple):
     """Where a server is to listen.
 
     Attributes:
-        host: An address of this machine, or `unix:/PATH`.
         port: 0 takes a free one.
     """
 
@@ -95,7 +94,6 @@ def _why_no_socket(path: Path) -> str:
 
 
 def _why_others_reach(folder: Path) -> str:
-    """Return why a folder is not the user's alone; empty where it is."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is not a folder but a link or a file"

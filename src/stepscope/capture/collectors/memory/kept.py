@@ -96,7 +96,6 @@ class KeptCollector(Collector):
 def _find_growth(
     identity: int, now: Container, was: int, length: int, graph_bytes: int
 ) -> Added | None:
-    """Return what was added to what is the same as before; None for nothing."""
     if now.length <= length:
         return None
     if now.graph_bytes:

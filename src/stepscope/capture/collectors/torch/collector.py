@@ -185,8 +185,6 @@ class TorchCollector(GivesWay):
 
 
 class _Recording:
-    """One recording under way."""
-
     def __init__(self, options: ProfilerOptions, clock: ClockPair) -> None:
         self._clock = clock
         self._asked = TracerLevels.asked(options)
@@ -321,7 +319,6 @@ class _Recording:
         )
 
     def _start_profiler(self, options: ProfilerOptions, activities: list[Any]) -> bool:
-        """Start PyTorch's profiler; return whether it records all threads."""
         from torch.profiler import profile  # noqa: PLC0415 - the user's
 
         stacks = bool(self._levels.python)

@@ -66,8 +66,6 @@ _GONE: Final = frozenset({remote_stacks.GONE, remote_stacks.OTHER})
 
 
 class _Place(NamedTuple):
-    """Where this process has its interpreter, and how that keeps things."""
-
     layout: Layout
     own: Place
 
@@ -76,7 +74,6 @@ class _Room(NamedTuple):
     """What looks at some workers are given and write into, made once for these.
 
     Attributes:
-        processes: Their ids.
         out: Addresses of codes and instructions, by worker.
         counts: Frames by worker.
         arrays: All that `remote_stacks.look` takes.
@@ -111,7 +108,6 @@ class WorkersCollector(Collector):
     name = "workers"
 
     def __init__(self) -> None:
-        """Look at nothing yet."""
         self._clock: ClockPair | None = None
         self._hz = 0.0
         self._stop = threading.Event()

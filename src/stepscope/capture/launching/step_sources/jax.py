@@ -38,9 +38,6 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
     A call takes one of two paths. The compiled path ends with the hook that JAX uses to
     look for NaN, which leaves the path as it is; the other one, of a call that compiles
     or has effects, ends in Python.
-
-    Raises:
-        ImportError: This version has no such hook.
     """
     import jax  # noqa: PLC0415 - the user's
 

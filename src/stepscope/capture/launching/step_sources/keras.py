@@ -24,11 +24,7 @@ _UPDATES: Final = "updates of the optimizer (Keras)"
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the batches of every `fit`, and updates outside of it; what ends it.
-
-    Raises:
-        AttributeError: This version keeps its callbacks or its update elsewhere.
-    """
+    """Count the batches of every `fit`, and updates outside of it; what ends it."""
     from keras.callbacks import CallbackList  # noqa: PLC0415 - the user's
     from keras.optimizers import Optimizer  # noqa: PLC0415 - the user's
 
@@ -82,8 +78,6 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
 
 class _Fit:
-    """The batches of `fit`, as its list of callbacks is called for them."""
-
     def __init__(self, counter: StepCounter[HearsSteps]) -> None:
         self._counter = counter
         self._begun = 0  # batches of the execution that began and has not ended
@@ -127,7 +121,6 @@ def _wrap_method(
     """Hear of the calls of a method of a class; return what puts the method back.
 
     Args:
-        before: Called before it, as it is.
         after: Called with its object once it has returned.
         fit: Notes meanwhile that callbacks are being called for a batch.
     """

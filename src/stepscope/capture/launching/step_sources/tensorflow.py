@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
-    """Count the calls of every `tf.function`; what ends it.
-
-    Raises:
-        ImportError: This version keeps its functions elsewhere.
-    """
+    """Count the calls of every `tf.function`; what ends it."""
     from tensorflow.python.eager import context  # noqa: PLC0415 - the user's
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import (  # noqa: PLC0415 - the user's
         Function,

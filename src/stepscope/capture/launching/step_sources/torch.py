@@ -30,9 +30,6 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
 
     Where it ends within a step the hook stays, and does nothing: PyTorch goes through
     its hooks then, and the program's own would fail with the change.
-
-    Raises:
-        ImportError: PyTorch before 2.0 has no such hook.
     """
     from torch.optim.optimizer import (  # noqa: PLC0415 - the user's
         register_optimizer_step_post_hook,
