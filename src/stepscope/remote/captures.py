@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.capture.ground.annotate import StepsBegun, add_listener, remove_listener
+from stepscope.capture.ground.annotate import StepsBegun
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
@@ -43,7 +43,7 @@ from stepscope.remote.messages import (
 from stepscope.rundir import TRACE_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from stepscope.remote.messages import (
         GetSnapshotRequest,
@@ -169,7 +169,9 @@ class Captures:
                 return b""
             self._check_goes_on()
             recording = self._begin_recording(options)
-            with _ended_after(request.opts.steps, over):
+            # 0 steps are not counted.
+            steps = request.opts.steps
+            with StepsBegun(steps, over) if steps else contextlib.nullcontext():
                 _wait_for_end(
                     duration_ms / _MS_PER_S,
                     over,
@@ -511,20 +513,6 @@ def _wait_for_end(
         left = until - time.monotonic()
         if left <= 0 or over.wait(min(left, _LOOK_S)):
             return
-
-
-@contextlib.contextmanager
-def _ended_after(steps: int, over: threading.Event) -> Iterator[None]:
-    """Set the event when so many steps have passed; 0 steps are not counted."""
-    if not steps:
-        yield
-        return
-    heard = StepsBegun(steps, over)
-    add_listener(heard.begins)
-    try:
-        yield
-    finally:
-        remove_listener(heard.begins)
 
 
 def _resident_memory() -> list[str]:

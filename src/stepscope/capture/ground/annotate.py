@@ -261,7 +261,7 @@ def forget_annotating() -> None:
 
 
 class StepsBegun:
-    """A listener to annotations (`annotate.add_listener`), of one recording."""
+    """A listener to annotations, of one recording: within a `with` it listens."""
 
     def __init__(self, steps: int, enough: threading.Event) -> None:
         """Set an event when as many whole steps have passed.
@@ -276,6 +276,12 @@ class StepsBegun:
         self._steps = steps
         self._begun: Counter[str] = Counter()
         self._enough = enough
+
+    def __enter__(self) -> None:
+        add_listener(self.begins)
+
+    def __exit__(self, *error: object) -> None:
+        remove_listener(self.begins)
 
     def begins(
         self, name: str, stats: Mapping[str, object]
