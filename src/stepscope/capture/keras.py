@@ -7,6 +7,7 @@ program, never here.
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 import time
@@ -122,7 +123,12 @@ class ProfilerCallback:
         """End the step before, and begin the next one."""
         self._end_step()
         first = self._batches_before + batch + 1
-        count = self._batches_of_execution(batch)
+        count = getattr(self._trained_model, "steps_per_execution", None)
+        count = count if isinstance(count, int) and count > 0 else 1
+        self._execution = count
+        in_epoch = (self.params or {}).get("steps")
+        if isinstance(in_epoch, int) and in_epoch > batch:
+            count = min(count, in_epoch - batch)
         self._follow_window(first, first + count - 1)
         self._next_batch = first + count
         self._begin_step("train", first, n_steps=count)
@@ -176,14 +182,6 @@ class ProfilerCallback:
         self._session = None
         self._ends_at = self._began_at = 0.0
 
-    def _batches_of_execution(self, batch: int) -> int:
-        count = getattr(self._trained_model, "steps_per_execution", None)
-        self._execution = count if isinstance(count, int) and count > 0 else 1
-        in_epoch = (self.params or {}).get("steps")
-        if isinstance(in_epoch, int) and in_epoch > batch:
-            return min(self._execution, in_epoch - batch)
-        return self._execution
-
     def _begin_step(self, name: str, number: int, **stats: int) -> None:
         self._step = Trace(name, step_num=number, _r=1, **stats)
         self._step.__enter__()
@@ -222,9 +220,8 @@ class ProfilerCallback:
             # Nothing of ours may end the training.
             warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
             return
-        limit = float("inf") if seconds is None else seconds
         self._began_at = time.monotonic()
-        self._ends_at = self._began_at + limit
+        self._ends_at = self._began_at + (math.inf if seconds is None else seconds)
 
     def _stop_recording(self) -> None:
         session, self._session = self._session, None

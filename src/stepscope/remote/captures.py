@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import re
 import secrets
 import sys
 import threading
@@ -31,7 +30,7 @@ from stepscope.remote.continuous import (
     Client,
     Continuous,
     HeldByAnother,
-    private_bytes,
+    memory_bytes,
 )
 from stepscope.remote.destinations import Allowance, NotStored, client_destination
 from stepscope.remote.messages import (
@@ -269,14 +268,14 @@ class Captures:
         flight = sys.modules.get("stepscope.capture.flight.recorder")
         from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
 
+        lines += () if flight is None else flight.steps_heard()
+        resident_bytes = memory_bytes("VmRSS")
+        if resident_bytes:
+            lines.append(f"resident memory {resident_bytes:,} bytes")
         lines += [
-            *(() if flight is None else flight.steps_heard()),
-            *_resident_memory(),
-            *[
-                f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
-                f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
-                for it in Nvml().device_uses()
-            ],
+            f"{it.name}: busy for {it.busy:.0%} of the driver's last period, "
+            f"{it.used_bytes:,} of {it.total_bytes:,} bytes in use"
+            for it in Nvml().device_uses()
         ]
         return MonitorResponse(data="\n".join(lines))
 
@@ -380,7 +379,7 @@ class _Recording:
     ) -> _Recording:
         begun: list[Session] = []
         refused: list[StepscopeError] = []
-        began_bytes = private_bytes()
+        began_bytes = memory_bytes("RssAnon")
         # A framework may store into files meanwhile; the client gets the whole.
         logdir = make_folder("capture")
 
@@ -426,7 +425,7 @@ class _Recording:
 
     def is_full(self, max_growth_bytes: int) -> bool:
         """Return whether the process has grown by so much since; the file says so."""
-        grown_bytes = private_bytes() - self._began_bytes
+        grown_bytes = memory_bytes("RssAnon") - self._began_bytes
         if grown_bytes <= max_growth_bytes:
             return False
         self._session.tell(
@@ -513,12 +512,3 @@ def _wait_for_end(
         left = until - time.monotonic()
         if left <= 0 or over.wait(min(left, _LOOK_S)):
             return
-
-
-def _resident_memory() -> list[str]:
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return []
-    found = re.search(r"VmRSS:\s*(\d+) kB", status)
-    return [f"resident memory {int(found[1]) * 1024:,} bytes"] if found else []

@@ -11,7 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,6 @@ MAX_GROWTH_BYTES: Final = 4 * 2**30
 #: Between two checks of the lease and of the memory.
 _CHECK_S: Final = 0.25
 _BYTES_PER_KB: Final = 1024
-_PRIVATE: Final = re.compile(rb"^RssAnon:\s*(\d+) kB", re.MULTILINE)
 
 
 class Recording(Protocol):
@@ -216,10 +215,11 @@ class Continuous:
         )
 
 
-def private_bytes() -> int:
-    """Return the memory that is this process's alone; 0 where the system says none."""
+def memory_bytes(kind: Literal["RssAnon", "VmRSS"]) -> int:
+    """Return what this process has of a kind of memory; 0 where that is not said."""
     try:
-        match = _PRIVATE.search(Path("/proc/self/status").read_bytes())
+        status = Path("/proc/self/status").read_text("ascii", "replace")
     except OSError:
         return 0
+    match = re.search(rf"^{kind}:\s*(\d+) kB", status, re.MULTILINE)
     return int(match[1]) * _BYTES_PER_KB if match else 0

@@ -32,16 +32,13 @@ from stepscope.remote.access.places import Place
 from stepscope.remote.addresses import from_this_machine, parse_addresses
 from stepscope.remote.captures import Captures, RefusedCapture
 from stepscope.remote.messages import (
-    ContinuousProfilingResponse,
     GetSnapshotRequest,
     Message,
     MonitorRequest,
     NewProfileSessionRequest,
     ProfileRequest,
     StopContinuousProfilingRequest,
-    StopContinuousProfilingResponse,
     TerminateRequest,
-    TerminateResponse,
     decode_message,
     encode_message,
 )
@@ -224,25 +221,18 @@ class _Answers:
                 "Terminate": self._method_handler(
                     TerminateRequest,
                     lambda asked: recorded.terminate_session(asked.session_id),
-                    empty=TerminateResponse,
                 ),
                 "Monitor": self._method_handler(
                     MonitorRequest, recorded.describe_program, owns=True
                 ),
                 "StartContinuousProfiling": self._method_handler(
-                    ProfileRequest,
-                    recorded.start_continuous,
-                    owns=True,
-                    empty=ContinuousProfilingResponse,
+                    ProfileRequest, recorded.start_continuous, owns=True
                 ),
                 "GetSnapshot": self._method_handler(
                     GetSnapshotRequest, recorded.take_snapshot, owns=True
                 ),
                 "StopContinuousProfiling": self._method_handler(
-                    StopContinuousProfilingRequest,
-                    recorded.stop_continuous,
-                    owns=True,
-                    empty=StopContinuousProfilingResponse,
+                    StopContinuousProfilingRequest, recorded.stop_continuous, owns=True
                 ),
             },
             ANALYSIS: {
@@ -262,14 +252,14 @@ class _Answers:
         kind: type[Message],
         answer: Callable[..., Message | None],
         *,
-        empty: type[Message] = Message,
         waits: bool = False,
         owns: bool = False,
     ) -> Any:
         """Return a handler: bytes to message, answer, and message to bytes.
 
+        Answers without a field are alike, whatever their type: no bytes.
+
         Args:
-            empty: The answer where `answer` returns none.
             waits: The answer also takes an event, which is set when the client is gone.
             owns: The answer also takes the peer, to whom what it begins belongs.
         """
@@ -277,14 +267,9 @@ class _Answers:
         def handle(data: bytes, context: Any) -> bytes:
             with self._refusals_sent(kind, context):
                 request = decode_message(kind, data)
-                told = (
-                    (_client_gone(context),)
-                    if waits
-                    else (context.peer(),)
-                    if owns
-                    else ()
-                )
-                return encode_message(answer(request, *told) or empty())
+                told = [_client_gone(context)] if waits else []
+                told += [context.peer()] if owns else []
+                return encode_message(answer(request, *told) or Message())
             raise AssertionError("a refusal is raised")
 
         return self._grpc.unary_unary_rpc_method_handler(handle)

@@ -12,6 +12,7 @@ import atexit
 import functools
 import logging
 import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
@@ -26,6 +27,7 @@ from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.ground.leaving import leaving
 from stepscope.errors import NO_FRAME
+from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -93,10 +95,14 @@ class GivesWay(abc.ABC):
     """What the collectors of frameworks share; each says how its own part is done.
 
     Attributes:
+        name: The module that a program imports, too.
+        no_profiler: Why some versions cannot be recorded, and the remedy.
         traces_python: Whether it notes Python's calls, which only one tracer can.
     """
 
+    name: str
     framework: ClassVar[str]
+    no_profiler: ClassVar[tuple[str, str]]
     left_over: ClassVar[OpenRecordings]
 
     def __init__(self) -> None:
@@ -107,6 +113,17 @@ class GivesWay(abc.ABC):
         self._began_s = 0.0
         self._kept: Collected | None = None
         self._undo: list[Callable[[], None]] = []
+
+    def why_unavailable(self) -> Unavailable | None:
+        """Return why the framework cannot be recorded; None where it can."""
+        if self.name not in sys.modules:
+            reason = f"The program has not imported {self.framework}."
+            remedy = f"Import {self.name} before the recording starts."
+        elif not self.has_profiler():
+            reason, remedy = self.no_profiler
+        else:
+            return None
+        return Unavailable(code="NOT_RECORDED", reason=reason, remedy=remedy)
 
     def start_collecting(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record, unless the program's own profiler runs."""
@@ -159,6 +176,10 @@ class GivesWay(abc.ABC):
             self._unguard_entrances()
             kept, self._kept = self._kept, None
             return self.end_recording() if kept is None else kept
+
+    @abc.abstractmethod
+    def has_profiler(self) -> bool:
+        """Return whether the framework, which is imported, can be recorded."""
 
     @abc.abstractmethod
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:

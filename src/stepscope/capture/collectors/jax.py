@@ -22,7 +22,6 @@ from stepscope.capture.collectors.giving_way import (
     OpenRecordings,
 )
 from stepscope.capture.temporary import make_folder
-from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,24 +38,15 @@ class JaxCollector(GivesXSpace):
 
     name = "jax"
     framework = "JAX"
+    no_profiler = (
+        "This version of JAX has no profiler that can be driven from Python.",
+        "Install JAX 0.4.35 or newer.",
+    )
     left_over = OpenRecordings()
 
-    def why_unavailable(self) -> Unavailable | None:
-        """Return why JAX cannot be recorded; None where it can."""
-        if "jax" not in sys.modules:
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="The program has not imported JAX.",
-                remedy="Import jax before the recording starts.",
-            )
-        if _session_class() is None and not hasattr(_public_profiler(), "start_trace"):
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="This version of JAX has no profiler that can be driven from "
-                "Python.",
-                remedy="Install JAX 0.4.35 or newer.",
-            )
-        return None
+    def has_profiler(self) -> bool:
+        """Return whether it has a session, or public functions."""
+        return bool(_session_class()) or hasattr(_public_profiler(), "start_trace")
 
     def open_recording(
         self, asked: TracerLevels, options: ProfilerOptions

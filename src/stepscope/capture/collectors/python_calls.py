@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from stepscope._core import recorder
 from stepscope.capture.collectors.contract import Collected, Collector
@@ -56,7 +56,7 @@ class PythonCallsCollector(Collector):
         self._lost = 0
         self._told_lost = 0
         self._calls = _Calls()
-        self._hooks: _Hooks | None = None
+        self._hooks: _Monitoring | _Profile | None = None
         self._names = ThreadNames()
         self._warnings: list[str] = []
         self._cost: CallsCost | None = None
@@ -194,14 +194,6 @@ def _do_nothing() -> None:
     """Do nothing: what a call of it takes is the call."""
 
 
-class _Hooks(Protocol):
-    def current_holder(self) -> str | None: ...
-    def unreached_warnings(self) -> tuple[str, ...]: ...
-    def seconds_a_note(self, note: _NoteTaker) -> float: ...
-    def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None: ...
-    def remove_hooks(self) -> tuple[str, ...]: ...
-
-
 class _Monitoring:
     """The hooks of Python 3.12 and later, which reach every thread."""
 
@@ -263,9 +255,6 @@ class _Noting:
     left: _NoteTaker | None = None
 
 
-_noting: Final = _Noting()
-
-
 def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     """Tell of a call. This function is never freed.
 
@@ -274,9 +263,9 @@ def _profile_hook(frame: FrameType, event: str, _: object) -> None:
     hook away: a hook of each recording's own crashed the program.
     """
     if event == "call":
-        note = _noting.entered
+        note = _Noting.entered
     elif event == "return":
-        note = _noting.left
+        note = _Noting.left
     else:
         return
     if note is None:
@@ -333,7 +322,7 @@ class _Profile:
 
     def set_hooks(self, entered: _NoteTaker, left: _NoteTaker) -> None:
         self._is_set = True
-        _noting.entered, _noting.left = entered, left
+        _Noting.entered, _Noting.left = entered, left
         threading.setprofile(_profile_hook)
         if not threading.current_thread().name.startswith(OWN_THREADS):
             sys.setprofile(_profile_hook)
@@ -344,7 +333,7 @@ class _Profile:
     def remove_hooks(self) -> tuple[str, ...]:
         """Take the hooks away; other threads do so at their next call."""
         self._is_set = False
-        _noting.entered = _noting.left = None
+        _Noting.entered = _Noting.left = None
         if sys.getprofile() is _profile_hook:
             sys.setprofile(None)
         if threading.getprofile() is _profile_hook:

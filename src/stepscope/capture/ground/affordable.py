@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,16 +167,11 @@ def lower_options(options: ProfilerOptions) -> Lowered | None:
     return None
 
 
-class _Recording(Protocol):
-    @property
-    def options(self) -> ProfilerOptions: ...
-    @property
-    def slowdown(self) -> float | None: ...
-
-
-def without_calls(recording: _Recording, max_slowdown: float) -> Lowered | None:
+def without_calls(
+    options: ProfilerOptions, slowdown: float | None, max_slowdown: float
+) -> Lowered | None:
     """Return lower options where noting calls costs too much, and say so; else None."""
-    slowdown, less = recording.slowdown, lower_options(recording.options)
+    less = lower_options(options)
     if slowdown is None or slowdown <= max_slowdown or less is None:
         return None
     sentence = (

@@ -285,7 +285,9 @@ class Window:
         """Begin anew with less where noting calls costs too much."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
-            less = session and without_calls(session, self.plan.max_slowdown)
+            less = session and without_calls(
+                session.options, session.slowdown, self.plan.max_slowdown
+            )
             if less:
                 self._lowered = (*self._lowered, less.left_out)
                 self._drop_session()

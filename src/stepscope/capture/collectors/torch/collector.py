@@ -39,7 +39,6 @@ from stepscope.capture.collectors.torch.planes import (
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.temporary import folder_prefix
-from stepscope.unavailable import Unavailable
 from stepscope.xspace.vocabulary import EnvironmentStat, forwarded_name
 
 if TYPE_CHECKING:
@@ -86,29 +85,22 @@ class TorchCollector(GivesWay):
 
     name = "torch"
     framework = "PyTorch"
+    no_profiler = (
+        "This build of PyTorch has no profiler.",
+        "Install a build of PyTorch 2.2 or newer with Kineto.",
+    )
     left_over = _OPEN
 
     def __init__(self) -> None:
         super().__init__()
         self._recording: _Recording | None = None
 
-    def why_unavailable(self) -> Unavailable | None:
-        """Return why PyTorch cannot be recorded; None where it can."""
-        if "torch" not in sys.modules:
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="The program has not imported PyTorch.",
-                remedy="Import torch before the recording starts.",
-            )
+    def has_profiler(self) -> bool:
+        """Return whether it was built with one."""
         try:
-            _native_profiler()
+            return bool(_native_profiler())
         except (ImportError, AttributeError):
-            return Unavailable(
-                code="NOT_RECORDED",
-                reason="This build of PyTorch has no profiler.",
-                remedy="Install a build of PyTorch 2.2 or newer with Kineto.",
-            )
-        return None
+            return False
 
     def begin_recording(self, options: ProfilerOptions, clock: ClockPair) -> None:
         """Begin to record."""
