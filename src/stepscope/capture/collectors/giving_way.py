@@ -25,6 +25,7 @@ from stepscope.capture.collectors.levels import (
 )
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.ground.leaving import leaving
 from stepscope.errors import NO_FRAME
 from stepscope.unavailable import Unavailable
@@ -244,14 +245,7 @@ class GivesWay(abc.ABC):
             with NO_FRAME:
                 return original(*args, **kwargs)
 
-        setattr(owner, name, enter_and_give_way)
-
-        def restore_entrance() -> None:
-            # Somebody may have put something else there.
-            if getattr(owner, name) is enter_and_give_way:
-                setattr(owner, name, original)
-
-        return restore_entrance
+        return replace_function(owner, name, enter_and_give_way)
 
     def _unguard_entrances(self) -> None:
         undone, self._undo = self._undo, []

@@ -11,6 +11,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.launching.counting import FIT
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
@@ -143,10 +144,4 @@ def _wrap_method(
             after(self)
         return result
 
-    setattr(owner, name, call_and_hear)
-
-    def restore_method() -> None:
-        if getattr(owner, name) is call_and_hear:
-            setattr(owner, name, method)
-
-    return restore_method
+    return replace_function(owner, name, call_and_hear)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from stepscope.capture.ground.functions import replace_function
 from stepscope.capture.launching.harmless import harmless
 from stepscope.errors import NO_FRAME
 
@@ -39,11 +40,4 @@ def listen_to_steps(counter: StepCounter[HearsSteps]) -> Callable[[], None]:
         function_returned(self)
         return result
 
-    Function.__call__ = call_and_hear
-
-    def undo_hook() -> None:
-        # Somebody may have wrapped it once more.
-        if Function.__call__ is call_and_hear:
-            Function.__call__ = call
-
-    return undo_hook
+    return replace_function(Function, "__call__", call_and_hear)
