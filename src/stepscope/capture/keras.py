@@ -199,7 +199,18 @@ class ProfilerCallback:
             if time.monotonic() >= self._ends_at or self._is_enough(window, first):
                 self._stop_recording()
         elif not self._started and last >= window.first and first <= window.last:
-            self._start_recording(window.seconds)
+            self._started = True
+            try:
+                self._session = Session.start(self._logdir, self._options)
+            except Exception as error:
+                if is_from_handler(error):
+                    raise
+                # Nothing of ours may end the training.
+                warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
+                return
+            limit_s = math.inf if window.seconds is None else window.seconds
+            self._began_at = time.monotonic()
+            self._ends_at = self._began_at + limit_s
 
     def _stop_after_window(self) -> None:
         if self._window is not None and self._is_enough(self._window, self._next_batch):
@@ -209,19 +220,6 @@ class ProfilerCallback:
         if next_batch <= window.last:
             return False
         return time.monotonic() >= self._began_at + window.least_s
-
-    def _start_recording(self, seconds: float | None) -> None:
-        self._started = True
-        try:
-            self._session = Session.start(self._logdir, self._options)
-        except Exception as error:
-            if is_from_handler(error):
-                raise
-            # Nothing of ours may end the training.
-            warnings.warn(f"stepscope records nothing: {error}", stacklevel=2)
-            return
-        self._began_at = time.monotonic()
-        self._ends_at = self._began_at + (math.inf if seconds is None else seconds)
 
     def _stop_recording(self) -> None:
         session, self._session = self._session, None

@@ -147,9 +147,24 @@ def record(
         )
     if token is not None:
         checked_token(token, "--token, STEPSCOPE_TOKEN")
-    callers = [
-        _make_caller(grpc, host, token, root_certificate, max_bytes) for host in hosts
-    ]
+    callers = []
+    for host in hosts:
+        # A server of this user is sent its own token.
+        known = registry.server_at_address(host)
+        dialled = None
+        if known is not None:
+            # A certificate has the name that was given.
+            dialled = known.address if root_certificate is None else host
+        callers.append(
+            Caller(
+                grpc,
+                host,
+                token=token if known is None else known.token,
+                root_certificate=root_certificate,
+                max_bytes=max_bytes,
+                dialled=dialled,
+            )
+        )
     try:
         slowest = _call_in_parallel(
             callers, lambda caller: caller.compare_clocks(), None
@@ -174,27 +189,6 @@ def record(
     if not outcome.hosts or (outcome.problems() and not allow_partial):
         raise CaptureFailed(outcome)
     return outcome
-
-
-def _make_caller(
-    grpc: Any,
-    host: str,
-    token: str | None,
-    root_certificate: bytes | None,
-    max_bytes: int,
-) -> Caller:
-    known = registry.server_at_address(host)
-    return Caller(
-        grpc,
-        host,
-        token=token if known is None else known.token,
-        root_certificate=root_certificate,
-        max_bytes=max_bytes,
-        # A certificate has the name that was given.
-        dialled=None
-        if known is None
-        else (known.address if root_certificate is None else host),
-    )
 
 
 def _make_request(

@@ -299,6 +299,14 @@ def client_destination(
         # A loop of links, a name that is too long, or one with a zero byte.
         return None
 
+    def make_client_folder() -> Path:
+        with _without_path():
+            folder.mkdir(parents=True, exist_ok=True)
+        # No link may lead away from it.
+        if folder.resolve() != folder:
+            raise OSError("it leads elsewhere now")
+        return folder
+
     def deliver(part: Path, name: str) -> None:
         if not allowance.take_file(part.stat().st_size):
             raise OSError("clients had this program write as much as they may")
@@ -308,18 +316,10 @@ def client_destination(
     return Destination(
         "the program's log directory",
         session,
-        make_folder=lambda: _folder_without_links(folder),
+        make_folder=make_client_folder,
         deliver=deliver,
         keeps=False,
     )
-
-
-def _folder_without_links(folder: Path) -> Path:
-    with _without_path():
-        folder.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() != folder:
-        raise OSError("it leads elsewhere now")
-    return folder
 
 
 @contextmanager

@@ -94,6 +94,10 @@ class Gauges:
         """Return all gauges."""
         with self._lock:
             families = self._step_families()
+        memory: _Samples = []
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+            memory.append(("", {}, pages * os.sysconf("SC_PAGE_SIZE")))
         whys: _Samples = [
             ("_total", {"why": why}, count)
             for why, count in sorted(Counter(written).items())
@@ -104,7 +108,12 @@ class Gauges:
                 [("", {}, float(listening))],
             ),
             ("stepscope_profiles_written", "counter", "Profiles, by cause.", whys),
-            *_process_families(),
+            # By the names of Prometheus's own clients.
+            ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
+            (
+                *("process_cpu_seconds", "counter", "Processor time of all threads."),
+                [("_total", {}, time.process_time())],
+            ),
         ]
         families += [
             (
@@ -163,21 +172,6 @@ _DEVICE_GAUGES: Final = {
     "used_bytes": ("stepscope_device_memory_used_bytes", "Memory in use, by all."),
     "total_bytes": ("stepscope_device_memory_bytes", "Memory of the device."),
 }
-
-
-def _process_families() -> list[_Family]:
-    """Return memory and processor time, by the names of Prometheus's own clients."""
-    memory: _Samples = []
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        memory.append(("", {}, pages * os.sysconf("SC_PAGE_SIZE")))
-    return [
-        ("process_resident_memory_bytes", "gauge", "Resident memory.", memory),
-        (
-            *("process_cpu_seconds", "counter", "Processor time of all threads."),
-            [("_total", {}, time.process_time())],
-        ),
-    ]
 
 
 def _family_lines(name: str, kind: str, about: str, samples: _Samples) -> Iterator[str]:

@@ -45,7 +45,6 @@ class Rows(NamedTuple):
 
     Attributes:
         begin_ns: When they began, in ns of the monotonic clock.
-        end_ns: When they ended, in ns of the monotonic clock.
         thread: The system's ids of the events' threads.
         stats: Values of the events by name; empty for none.
     """

@@ -29,7 +29,6 @@ class Extent:
 
     Attributes:
         first: The first step; None before the window opens.
-        lasts_s: How long a window by time lasts.
         shortened: Why it holds less than was planned, a sentence; None where it does
             not.
     """

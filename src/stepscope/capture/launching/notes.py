@@ -28,7 +28,6 @@ class Note(NamedTuple):
             before its window began, "waited" where it only started other processes:
             that is kept where nothing else was recorded; "none" where nothing was.
         counted: What was counted as steps, None without any.
-        steps: How many steps began.
         path: File of the recording, None where none could be written.
         unrecorded_s: How long the last steps before the window took.
         recorded_s: How long the steps of the window took, but for the first one.

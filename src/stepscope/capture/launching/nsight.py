@@ -23,8 +23,6 @@ class NcuPlan(NamedTuple):
     """What Nsight Compute is to measure.
 
     Attributes:
-        output: The report without its suffix.
-        sections: Set of sections: basic, full, roofline…
         kernels: Names of the functions of kernels; empty for all.
         skip: Launches of these before the first that is measured.
         launches: How many of them to measure; None for all.

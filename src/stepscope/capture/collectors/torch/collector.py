@@ -178,6 +178,8 @@ class TorchCollector(GivesWay):
 
 class _Recording:
     def __init__(self, options: ProfilerOptions, clock: ClockPair) -> None:
+        from torch import profiler  # noqa: PLC0415 - the user's
+
         self._clock = clock
         self._asked = TracerLevels.asked(options)
         self._levels = TracerLevels(
@@ -186,7 +188,15 @@ class _Recording:
             python=self._asked.python if self._asked.host else 0,
         )
         self._warnings: list[str] = []
-        activities = _activities_to_record(self._levels)
+        activities = [
+            it
+            for it in profiler.supported_activities()
+            if (
+                self._levels.host
+                if it == profiler.ProfilerActivity.CPU
+                else self._levels.device
+            )
+        ]
         self.traces_python = False
         self._profiler: Any = None
         #: What was recorded until the profiler was stopped to count it.
@@ -415,19 +425,6 @@ def _native_profiler() -> Any:
     import torch.profiler  # noqa: PLC0415 - the user's
 
     return torch._C._profiler  # noqa: SLF001 - the fast annotation has no other name
-
-
-def _activities_to_record(levels: TracerLevels) -> list[Any]:
-    from torch.profiler import (  # noqa: PLC0415 - the user's
-        ProfilerActivity,
-        supported_activities,
-    )
-
-    return [
-        activity
-        for activity in supported_activities()
-        if (levels.host if activity == ProfilerActivity.CPU else levels.device)
-    ]
 
 
 def _every_thread(*, stacks: bool) -> Any:
