@@ -29,7 +29,7 @@ from stepscope.xspace.writing.encode import StatColumn
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from stepscope.capture.ground.clock import ClockPair
     from stepscope.capture.ground.options import ProfilerOptions
@@ -116,7 +116,12 @@ class ProcessCollector:
                 for source in sources:
                     levels, totals = source()
                     values.update(levels)
-                    values.update(_growth_rates(totals, before, now))
+                    for name, total in totals.items():
+                        at, earlier = before.get(name, (now, total))
+                        if now > at:
+                            # Of totals the growth per second.
+                            values[name] = (total - earlier) * _NS_PER_S / (now - at)
+                        before[name] = now, total
                 if values:
                     self._readings.append((now, values))
                 if self._stop.wait(self._period_s):
@@ -143,19 +148,6 @@ def counters_space(
         stats=[StatColumn(key, DOUBLE, np.array(values, np.float64))],
     )
     return space.to_bytes()
-
-
-def _growth_rates(
-    totals: Mapping[str, float], before: dict[str, tuple[int, float]], now: int
-) -> Readings:
-    """Return the growth of each total per second; `before` becomes the new totals."""
-    rates = {}
-    for name, total in totals.items():
-        at, earlier = before.get(name, (now, total))
-        if now > at:
-            rates[name] = (total - earlier) * _NS_PER_S / (now - at)
-        before[name] = now, total
-    return rates
 
 
 class _Source:

@@ -323,7 +323,7 @@ class PythonSamplesCollector:
             ]
         )
         types = [
-            plane.event_type(name, type_id=self._store.types.type_number(name))
+            plane.event_type(name, type_id=self._store.type_number(name))
             for _, _, name in found
         ]
         ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)

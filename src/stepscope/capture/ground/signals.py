@@ -28,6 +28,7 @@ _OVER = b"\0"
 _ENDS_WITHIN_S: Final = 1.0
 #: More than any system's `struct sigaction` has.
 _SIGACTION_BYTES: Final = 512
+_SIGNALS: Final = tuple(map(int, signal.valid_signals()))
 #: Our own handlers raise nothing.
 _OURS: Final = "stepscope."
 
@@ -188,13 +189,8 @@ def set_handler(number: int, handler: Any) -> None:
 
 
 def _current_handlers() -> Iterator[tuple[int, Any]]:
-    for number in _signal_numbers():
+    for number in _SIGNALS:
         yield number, signal.getsignal(number)
-
-
-@functools.cache
-def _signal_numbers() -> tuple[int, ...]:
-    return tuple(map(int, signal.valid_signals()))
 
 
 def _replace_handler(number: int, handler: Callable[..., object]) -> None:
