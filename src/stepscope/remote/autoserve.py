@@ -47,7 +47,6 @@ class ServePlan(NamedTuple):
     """Where the processes of a program listen.
 
     Attributes:
-        host: The address to listen at.
         port: 0 takes a free one.
         token: What clients have to send; None where each process makes its own.
         open_to: Who may ask without a token; None means nobody.
@@ -60,11 +59,7 @@ class ServePlan(NamedTuple):
 
     @classmethod
     def parse_place(cls, place: str, open_to: OpenTo | None = None) -> ServePlan:
-        """Return the plan for `PORT` or `HOST:PORT`.
-
-        Raises:
-            BadUsage: It is no place to listen at, or `open_to` contradicts it.
-        """
+        """Return the plan for `PORT` or `HOST:PORT`."""
         from stepscope.remote.access.openness import choose_token  # noqa: PLC0415 - arming stays light
         from stepscope.remote.addresses import is_loopback  # noqa: PLC0415 - arming stays light
 
@@ -86,11 +81,7 @@ class ServePlan(NamedTuple):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ServePlan | None:
-        """Return the plan that this process was given; None where it was given none.
-
-        Raises:
-            ValueError: What was given is no plan.
-        """
+        """Return the plan that this process was given; None where it was given none."""
         text = environment.get(VARIABLE)
         if text is None:
             return None
@@ -101,11 +92,7 @@ class ServePlan(NamedTuple):
 
 
 def arm() -> None:
-    """Let this process listen by the plan in its environment; without one do nothing.
-
-    Raises:
-        ValueError: The environment holds no plan that can be read.
-    """
+    """Let this process listen by the plan in its environment, if there is one."""
     plan = ServePlan.from_environment(os.environ)
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):
@@ -114,8 +101,6 @@ def arm() -> None:
 
 
 class _Listens:
-    """A process that begins to listen, and whose steps are annotated."""
-
     def __init__(self, plan: ServePlan) -> None:
         from stepscope.capture.launching.counting import StepCounter  # noqa: PLC0415 - arming stays light
         from stepscope.remote.marked_steps import MarkedSteps  # noqa: PLC0415 - arming stays light

@@ -98,10 +98,6 @@ class TerminateRequest(Message, frozen=True, kw_only=True):
     session_id: Annotated[str, 1] = ""
 
 
-class TerminateResponse(Message, frozen=True, kw_only=True):
-    """Nothing."""
-
-
 class MonitorRequest(Message, frozen=True, kw_only=True):
     """Say how the program is."""
 
@@ -122,19 +118,11 @@ class GetSnapshotRequest(Message, frozen=True, kw_only=True):
     snapshot_session_id: Annotated[str, 1] = ""
 
 
-class ContinuousProfilingResponse(Message, frozen=True, kw_only=True):
-    """Nothing."""
-
-
 class StopContinuousProfilingRequest(Message, frozen=True, kw_only=True):
     """End the recording that goes on."""
 
     #: stepscope's own: the recording that is meant, where it was started with an id.
     session_id: Annotated[str, 7001] = ""
-
-
-class StopContinuousProfilingResponse(Message, frozen=True, kw_only=True):
-    """Nothing."""
 
 
 class NewProfileSessionRequest(Message, frozen=True, kw_only=True):
@@ -177,8 +165,6 @@ def decode_message(
     """Return the message in some bytes; unknown fields are skipped.
 
     Args:
-        kind: The message.
-        data: The bytes.
         copies: False leaves fields of bytes where they are, as memoryviews.
 
     Raises:

@@ -14,11 +14,8 @@ class HostOutcome(NamedTuple):
     """What became of a recording on one host.
 
     Attributes:
-        address: `host:port`.
         state: "ok", "empty" where it recorded nothing, or "error".
         text: What went wrong; empty where nothing did.
-        bytes: Size of the recording.
-        attempts: How often the host was asked.
         seconds: How long that took.
         clock_offset_ns: By how much the host's clock is ahead of this machine's; None
             where the host does not tell its time.
@@ -39,7 +36,6 @@ class Outcome(NamedTuple):
     """What became of a recording on all hosts.
 
     Attributes:
-        run: Name of the run.
         directory: Directory of the run's files; a URL where `logdir` was one.
         all: Outcome of each host, in the order of the addresses.
     """

@@ -55,11 +55,7 @@ class TracerLevels(NamedTuple):
         )
 
     def message(self, *, duration_ms: int = 0) -> bytes:
-        """Serialize as ProfileOptions, with input pipeline ops and programs included.
-
-        Args:
-            duration_ms: How long to record at most; 0 leaves it out.
-        """
+        """Serialize as ProfileOptions, with programs; a duration of 0 is left out."""
         return b"".join(
             (
                 number_field(_Options.DATASET_OPS, 1),

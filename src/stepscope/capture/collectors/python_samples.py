@@ -99,11 +99,7 @@ class PythonSamplesCollector:
     def __init__(
         self, *, heard: Callable[[Sequence[Frame[CodeType]]], object] | None = None
     ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            heard: Called with frames that ended, by whoever takes them.
-        """
+        """Have `heard` called with frames that ended, by whoever takes them."""
         self._heard = heard
         self._clock: ClockPair | None = None
         self._hz = 0.0
@@ -316,7 +312,6 @@ class PythonSamplesCollector:
     def _write_core_time(
         self, plane: PlaneBuilder, seen: Seen, clock: ClockPair
     ) -> None:
-        """Write when a thread wanted a core, within the time of all its readings."""
         known = seen.thread != OTHER_THREADS
         name = self._names.thread_name(seen.thread) if known else "other threads"
         line = SamplesLine(seen.thread, name, self._hz, "core_time")
@@ -328,7 +323,7 @@ class PythonSamplesCollector:
             ]
         )
         types = [
-            plane.event_type(name, type_id=self._store.types.type_number(name))
+            plane.event_type(name, type_id=self._store.type_number(name))
             for _, _, name in found
         ]
         ranges = np.array([(begin, -end) for begin, end, _ in found], np.int64)

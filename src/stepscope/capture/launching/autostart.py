@@ -46,11 +46,7 @@ _COST_AFTER_S: Final = 1.5
 
 
 def arm() -> None:
-    """Arm this process by the plan in its environment; without one do nothing.
-
-    Raises:
-        ValueError: The environment holds no plan that can be read.
-    """
+    """Arm this process by the plan in its environment; without one do nothing."""
     plan = RunPlan.from_environment(os.environ)
     forks = any(word.startswith(FORKS) for word in sys.orig_argv)
     if plan is None or (runs_nothing_itself(sys.orig_argv) and not forks):

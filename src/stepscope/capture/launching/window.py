@@ -81,16 +81,6 @@ class Window:
             begun: Called whenever a recording has begun.
             left: Called when the process ends within a recording; it has to end it.
             over: Called once when no more will be recorded.
-            now_s: The clock that steps are timed by.
-
-        Attributes:
-            counted: What is counted as steps, for people.
-            phase: How far the recording has come.
-            mark: The annotation of the step that is under way.
-            annotated: The program has annotated something.
-            beginnings: How many recordings have begun.
-            after_begin: Called whenever a recording has begun.
-            after_fork: Called in a child that was forked.
         """
         self.plan = plan
         self.counted: str | None = None
@@ -224,7 +214,6 @@ class Window:
         """End the step; it is not known when the next one begins.
 
         Args:
-            marked: As in `step_begins`.
             may_close: Whether the window may end with it at once; not within an
                 annotation that is still to be kept.
         """
@@ -296,7 +285,9 @@ class Window:
         """Begin anew with less where noting calls costs too much."""
         with self._exclusive_access():
             session = self._session if self.phase is Phase.TIME else None
-            less = session and without_calls(session, self.plan.max_slowdown)
+            less = session and without_calls(
+                session.options, session.slowdown, self.plan.max_slowdown
+            )
             if less:
                 self._lowered = (*self._lowered, less.left_out)
                 self._drop_session()
@@ -412,7 +403,6 @@ class Window:
             self._cost.begin_recording()
 
     def _note_cost(self, batches: int) -> None:
-        """Take note of how long a batch of the step took that ends here."""
         began_s, self._step_began_s = self._step_began_s, None
         if began_s is None:
             return

@@ -42,11 +42,8 @@ class Recording:
     """What is known of a recording beside its events.
 
     Attributes:
-        hostname: Name of the machine.
         begin: Both clocks when it began: times of our own lines count from there.
-        asked: Tracer levels that were asked for.
         own: Levels in force where no framework says its own.
-        collectors: Names of those that recorded.
     """
 
     hostname: str
@@ -95,10 +92,11 @@ def assemble_profile(
         else:
             readable.append(xspace)
     environments = [environment_stats(xspace) for xspace in readable]
-    starts_ns = [
-        _number_value(stats.get(EnvironmentStat.START) or recording.begin.wall_ns)
-        for stats in environments
-    ]
+    starts_ns = []
+    for stats in environments:
+        start = stats.get(EnvironmentStat.START) or recording.begin.wall_ns
+        start = start.value if isinstance(start, Unsigned) else start
+        starts_ns.append(int(start) if isinstance(start, int | float) else 0)
     began_ns = recording.begin.wall_ns if since_ns is None else since_ns
     start_ns = min([began_ns, *starts_ns])
     own = merge(
@@ -173,9 +171,3 @@ def _describe_recording(
         (EnvironmentStat.CORES, core_count()),
     ):
         environment.set_stat(name, value)
-
-
-def _number_value(value: Value) -> int:
-    if isinstance(value, Unsigned):
-        return value.value
-    return int(value) if isinstance(value, int | float) else 0

@@ -57,8 +57,6 @@ class StandBy(Protocol):
 
 
 class _Slot:
-    """The one recording of this process."""
-
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.session: Session | None = None
@@ -82,11 +80,7 @@ class Session:
     """A recording that is under way.
 
     Attributes:
-        logdir: The log directory.
-        run: Name of the run.
-        options: What is recorded.
         owner: File and line of the program that started it.
-        began: Both clocks at its start.
     """
 
     def __init__(
@@ -233,7 +227,6 @@ class Session:
 
     @contextlib.contextmanager
     def _noted_wait(self) -> Iterator[None]:
-        """Add up how long the main thread is kept within."""
         began_s = time.monotonic()
         try:
             yield
@@ -345,8 +338,6 @@ class Session:
 
 
 class _Shared:
-    """What a recording hands to the children that its process forks."""
-
     def __init__(self, logdir: Path, run: str, options: ProfilerOptions) -> None:
         self._logdir = logdir
         self._run = run
@@ -360,7 +351,6 @@ class _Shared:
         return self._ended[0] != 0
 
     def mark_ended(self) -> None:
-        """Say so, if this is the parent."""
         if os.getpid() == self._owner:
             self._ended[0] = 1
 
@@ -378,11 +368,7 @@ class _Shared:
 
 
 def choose_collectors(options: ProfilerOptions) -> tuple[Collector, ...]:
-    """New collectors for a recording, in the order in which they are started.
-
-    Raises:
-        BadUsage: One that was named does not exist or cannot record here.
-    """
+    """New collectors for a recording, in the order in which they are started."""
     asked = options.collectors
     if asked != "auto":
         for name in asked:

@@ -58,7 +58,6 @@ class Activities:
     """Everything that was recorded, one entry each, in no particular order.
 
     Attributes:
-        name: As recorded.
         category: `cpu_op`, `kernel` and so on, in lower case.
         start_ns: Nanoseconds since 1970, int64.
         dur_ns: int64; 0 of instants.
@@ -70,7 +69,6 @@ class Activities:
             none, int64.
         arguments: A JSON object each.
         thread_names: (process, thread) → its name, where it is known.
-        devices: What accelerators there are.
         left_out: How many more there were, Python calls and the latest ones.
         complete_until_ns: When the first of these began, nanoseconds since 1970; None
             where there were no more.
@@ -135,11 +133,7 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
 def live_activities(
     result: Any, *, thread_names: dict[tuple[int, int], str], devices: Sequence[Device]
 ) -> Activities | None:
-    """Return the activities of a result of PyTorch's profiler.
-
-    Returns:
-        None where this version of PyTorch does not hand them out.
-    """
+    """Return what a result holds; None where this PyTorch does not hand it out."""
     hand_out = getattr(result, "trace_activities", None)
     if hand_out is None:
         return None
@@ -229,11 +223,7 @@ class _External(msgspec.Struct, gc=False):
 
 
 def exported_activities(document: bytes) -> Activities:
-    """Return the activities of a trace that PyTorch exported.
-
-    Raises:
-        msgspec.DecodeError: The document is not what PyTorch writes.
-    """
+    """Return the activities of a trace that PyTorch exported."""
     decoded = msgspec.json.decode(document, type=_Document)
     # Process and thread of the recording's own are no numbers.
     everything = [
@@ -301,9 +291,6 @@ def _drop_latest(
 
     Annotations come before all others, since they say where steps lie. Returned as
     well is when the first one began that is left out; None for none.
-
-    Args:
-        category: The category of one. Of Python calls fewer are kept.
     """
     if len(everything) <= _MOST_CALLS:
         return everything, None
@@ -351,7 +338,6 @@ def _gradient_ids(
 
 
 def _named_threads(events: Sequence[_Event]) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield (process, thread) and the name that the document gives it."""
     for it in events:
         if it.ph != "M" or it.name != "thread_name":
             continue

@@ -68,9 +68,6 @@ class _Place(NamedTuple):
 
     Attributes:
         row: Order of the plane: 0 for the host's, which comes first, 1 for a device's.
-        plane: Name of the plane.
-        line: Id of the line.
-        name: Name of the line.
     """
 
     row: int
@@ -87,12 +84,7 @@ def build_planes(
     start_ns: int,
     stop_ns: int,
 ) -> XSpaceBuilder:
-    """Return a profile message of what was recorded.
-
-    Args:
-        start_ns: When recording began, nanoseconds since 1970.
-        stop_ns: When recording ended, nanoseconds since 1970.
-    """
+    """Return a profile message of what was recorded between two moments since 1970."""
     activities = _unwrap_annotations(activities)
     began_ns = start_ns
     if len(activities):
@@ -122,8 +114,6 @@ def build_planes(
 
 
 class _Writing:
-    """What all lines share while they are written."""
-
     def __init__(
         self,
         activities: Activities,
@@ -192,7 +182,6 @@ class _Writing:
         )
 
     def _shape_of(self, op: int) -> str | None:
-        """Return the operands of an op as text; None where it does not say them."""
         if op not in self._shapes:
             try:
                 given = msgspec.json.decode(
@@ -331,7 +320,6 @@ class _Correlated(msgspec.Struct, gc=False):
 def _correlation_ids(
     activities: Activities, rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the correlation id of each event, -1 for none."""
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
     return np.array([it.correlation for it in decoded], np.int64)

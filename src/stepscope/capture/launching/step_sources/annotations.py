@@ -42,8 +42,6 @@ def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
 
 
 class _OwnSteps:
-    """The program's own steps, as they begin and end."""
-
     def __init__(self, counter: StepCounter[Window]) -> None:
         self.counter = counter
         self.depth = 0
@@ -112,8 +110,6 @@ class _Heard:
 
 
 class _Unheard:
-    """An annotation that is no step."""
-
     __slots__ = ()
 
     def __enter__(self) -> None:
