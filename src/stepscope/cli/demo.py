@@ -78,7 +78,6 @@ def answer_request(request: DemoRequest) -> int:
 
 
 def _record_loop(logdir: Path) -> None:
-    """Record the loop for what is installed in this interpreter."""
     installed = (
         script
         for package, script in PROGRAMS.items()

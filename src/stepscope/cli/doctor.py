@@ -134,7 +134,6 @@ def _print_checks(found: Sequence[Check], *, form: str, err: bool) -> None:
 
 
 def _listening_programs() -> list[str]:
-    """Return the programs of this user that can be recorded now."""
     from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - only to look
 
     return [

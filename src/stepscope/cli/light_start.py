@@ -238,7 +238,6 @@ def _start_polars() -> None:
 
 
 def _are_small(paths: Iterable[str]) -> bool:
-    """Return whether there are files, and all of them are small together."""
     left = _SMALL
     try:
         for path in map(Path, paths):
@@ -256,11 +255,8 @@ def _are_small(paths: Iterable[str]) -> bool:
 def _no_search_for_cycles(*, for_good: bool) -> Iterator[None]:
     """Never look for garbage among modules: they live until the process ends.
 
-    Neither is it looked for at the end, when all memory is given back anyway.
-
-    Args:
-        for_good: Whether there is too little to work on for any garbage to matter:
-            searches take longer than what they would find is worth.
+    Neither is it looked for at the end, when all memory is given back anyway, and
+    `for_good` never again, where searches take longer than what they find is worth.
     """
     gc.disable()
     try:

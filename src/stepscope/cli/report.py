@@ -70,11 +70,7 @@ def answer_difference(asked: DiffRequest) -> int:
 
 
 def _check_options(asked: ReportRequest) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        BadUsage: There is no such form, or two options exclude each other.
-    """
+    """Refuse options that do not go together."""
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
@@ -208,7 +204,6 @@ def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> O
 def _as_json(
     kept_in: Path | None, answers: tuple[Answer, ...] | None
 ) -> dict[str, object]:
-    """Return what JSON has beside the answer itself."""
     if kept_in is None:
         return {}
     return {"promises_kept": {"file": str(kept_in), "answers": answers}}

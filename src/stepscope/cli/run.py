@@ -23,11 +23,7 @@ from stepscope.capture.launching.launcher import (
     supervise,
 )
 from stepscope.capture.launching.notes import read_notes
-from stepscope.capture.launching.outcome import (
-    describe,
-    keep_the_best,
-    tell_early_ends,
-)
+from stepscope.capture.launching.outcome import describe, keep_the_best, tell_early_ends
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
@@ -97,17 +93,7 @@ def answer_request(request: RunRequest) -> int:
 
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
-    """Run the program with a profiler server in it, and return its status.
-
-    Args:
-        request: What was asked for.
-        place: Where it listens, as `--serve` has it.
-        written: The options that were written, as they are called.
-
-    Raises:
-        BadUsage: Options say what to record, which `stepscope capture` decides, or
-            the certificate and the key do not belong together.
-    """
+    """Run the program with a profiler server in it, and return its status."""
     # Only where it is asked for.
     from stepscope.remote.autoserve import (  # noqa: PLC0415
         CERTIFICATE_VARIABLE,
@@ -257,7 +243,6 @@ def _report_and_exit(directory: Path) -> NoReturn:
 
 
 def _print_report(directory: Path) -> None:
-    """Print the report on standard error, apart from the program's own output."""
     check_threads()
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,

@@ -73,12 +73,7 @@ def answer_request(request: ServeRequest) -> int:
 
 
 def _make_capturing(store: Store, request: ServeRequest) -> Capturing:
-    """Return what records the programs at these addresses into the log directory.
-
-    Raises:
-        BadUsage: An address is none, gRPC is not installed, or recordings cannot be
-            written where LOGDIR is.
-    """
+    """Return what records the programs at these addresses into the log directory."""
     grpc_module()
     logdir, token = request.logdir, request.capture_token
     if token is not None:

@@ -101,7 +101,6 @@ def answer_request(request: ShowRequest) -> int:
 def _write_trace(
     result: TraceViewerResult, profile: ProfileData, output: str | None
 ) -> None:
-    """Write a whole trace for other viewers, compressed where the name says so."""
     answer = to_json.make_envelope(
         "trace_viewer",
         result,

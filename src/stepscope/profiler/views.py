@@ -142,7 +142,6 @@ def read_request(given: Mapping[str, object]) -> ViewRequest:
 
 
 def _split_output(output: str) -> tuple[str, str]:
-    """Return the kind and the file of an output: `file:outfile=FILE`."""
     kind, _, target = output.partition(":")
     if kind not in _OUTPUTS:
         raise BadUsage.unknown_name("output", kind, _OUTPUTS)
@@ -277,7 +276,7 @@ class _NoProgress:
     """Nobody waits for stages here."""
 
     def stage(self, what: str) -> None:
-        """Show nothing."""
+        pass
 
 
 def _page_width() -> int:
@@ -292,11 +291,7 @@ def _add_notes(text: str, notes: tuple[str, ...]) -> str:
 def _narrow_to_scope(
     profile: ProfileWithTools, scope: str | None, options: Mapping[str, object]
 ) -> dict[str, Any] | Unavailable:
-    """Return the options with the steps or the name scope of that name chosen.
-
-    Raises:
-        BadUsage: A scope and other roots are asked for at once.
-    """
+    """Return the options with the steps or the name scope of that name chosen."""
     if scope is None:
         return dict(options)
     derived = (profile.derived(host, steps) for host in profile.hosts)

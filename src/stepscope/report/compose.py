@@ -109,9 +109,7 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
 
 
 def _without_times(
-    headline: Headline,
-    memory: MemoryProfileResult | Unavailable,
-    profile: ProfileData,
+    headline: Headline, memory: MemoryProfileResult | Unavailable, profile: ProfileData
 ) -> Headline:
     """Begin with memory, or with measured kernels, where nothing else was recorded."""
     if headline.percent is not None or headline.finding is not None:
@@ -161,7 +159,6 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    """Run every rule; what to do fits what recorded, and the program's framework."""
     # What only another recorder could do is left out.
     others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"
     findings = (remedied(profile, finding) for finding in evaluate(signals))

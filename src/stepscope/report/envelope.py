@@ -106,7 +106,6 @@ def describe_profile(profile: ProfileData) -> Profile:
 
 
 def _recorded_numbers(profile: ProfileData, column: str) -> dict[str, int]:
-    """Return by host a number of `environment`, of the hosts that recorded it."""
     tables = {host: profile.table(host, "environment") for host in profile.hosts}
     return {
         host: table[column][0]

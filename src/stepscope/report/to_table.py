@@ -145,12 +145,7 @@ def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
 
 
 def _left_out(
-    height: int,
-    columns: list[str],
-    others: Sequence[str],
-    width: int,
-    *,
-    hint: str,
+    height: int, columns: list[str], others: Sequence[str], width: int, *, hint: str
 ) -> list[Line]:
     notes = []
     if height == 0:

@@ -234,7 +234,6 @@ def _json_texts(texts: Iterable[str | None]) -> pl.Series:
 
 
 def _metadata_events(hosts: Sequence[HostTrace]) -> Iterable[bytes]:
-    """Write names and order of processes and threads."""
     order = 0
     for host in hosts:
         rows = host.timeline.sections.iter_rows(named=True)

@@ -311,14 +311,8 @@ _MAP: Final = Map(
 class App:
     """The application that answers from one store.
 
-    Args:
-        store: The store that computes and keeps answers.
-        files: The files of the page.
-        policy: Who may ask; None inside a server that decides that itself.
-        captures: What records running programs; None where nothing does.
-        program: The program's files; None where they are not shown.
-        packed: Whether to compress answers for clients that accept it: not worth it
-            between programs of one machine.
+    Without a policy the server around it decides who may ask. It is `packed` where
+    compressing answers is worth it: not between programs of one machine.
     """
 
     def __init__(

@@ -71,14 +71,9 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column that was read.
+    """A column that was read; values of texts are ids into the names of the frame.
 
-    Attributes:
-        name: Name of the column.
-        type: Type of the column, as in the header.
-        unit: Unit of the values; None where the name of the column has none.
-        values: One value per row; for texts, ids into the frame's names.
-        nulls: True where the value is unknown; None where all values are known.
+    `nulls` are true where the value is unknown, None where all are known.
     """
 
     name: str
@@ -163,7 +158,6 @@ def _column_values(series: pl.Series, names: pl.Series) -> tuple[str, bytes]:
 
 
 def _name_ids(texts: pl.Series, names: pl.Series) -> pl.Series:
-    """Return the place of each text among the names."""
     ids = pl.DataFrame({"name": names, "id": np.arange(len(names), dtype=np.uint32)})
     told = pl.DataFrame({"name": texts})
     return told.join(ids, on="name", how="left", maintain_order="left")["id"]
@@ -266,11 +260,7 @@ def _read_column(data: bytes, header: _Header, column: _Described) -> Column:
         if len(ids) and ids.max() >= len(header.names):
             raise _broken_frame(column.offset, "an id has no name")
     return Column(
-        name=column.name,
-        type=column.type,
-        unit=column.unit,
-        values=values,
-        nulls=nulls,
+        name=column.name, type=column.type, unit=column.unit, values=values, nulls=nulls
     )
 
 

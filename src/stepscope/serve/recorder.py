@@ -33,17 +33,7 @@ _Level = Annotated[int, msgspec.Meta(ge=0, le=1)]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be recorded; names and defaults are those of `stepscope capture`.
-
-    Attributes:
-        addresses: Addresses of the programs.
-        duration_ms: How long to record.
-        delay_ms: How much later to begin.
-        attempts: How often a program is asked that is busy or does not answer.
-        host_tracer_level: How much of the framework's ops.
-        device_tracer_level: Whether devices are recorded.
-        python_tracer_level: Whether calls of Python functions are recorded.
-    """
+    """What is to be recorded; names and defaults are those of `stepscope capture`."""
 
     addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     duration_ms: Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)] = 2000
@@ -74,17 +64,11 @@ class _Job:
 class Capturing:
     """Recordings that the page asks for.
 
-    Args:
-        addresses: Programs that may be recorded.
-        record: What records them.
-        landed: Is called when a recording has been written.
+    `landed` is called when a recording has been written.
     """
 
     def __init__(
-        self,
-        addresses: tuple[str, ...],
-        record: Recorder,
-        landed: Callable[[], object],
+        self, addresses: tuple[str, ...], record: Recorder, landed: Callable[[], object]
     ) -> None:
         self.addresses = addresses
         self._record = record

@@ -132,7 +132,6 @@ def explaining_sentences(found: Comparison) -> tuple[str, ...]:
 
 
 def _owner_sentences(changes: Sequence[Change]) -> Iterator[str]:
-    """Write which owners made the change, and which worked against it."""
     for lead, sign in (("Most of it is", 1), ("Against it works", -1)):
         named = [
             f"{OWNER_WORDS[one.name]} {change_words(one.change_ms)} "
@@ -167,7 +166,6 @@ def check_words(one: Check) -> str:
 
 
 def _grouped_digits(told: str) -> str:
-    """Write a count as all pages do; other texts stay."""
     return f"{int(told):,}" if told.isdecimal() else told
 
 
@@ -225,7 +223,6 @@ def _comparison_parts(found: Comparison) -> Iterator[Part]:
 
 
 def _synthetic_parts(found: SyntheticInput | None) -> Iterator[Part]:
-    """Say whether the run on real data waits for its input."""
     if found is None:
         return
     if found.share_percent is None:

@@ -181,11 +181,7 @@ def _scaled_number(value: float) -> str:
 
 
 def _view_notes(
-    result: ModelViewsResult,
-    rows: pl.DataFrame,
-    *,
-    view: str,
-    others: Sequence[str],
+    result: ModelViewsResult, rows: pl.DataFrame, *, view: str, others: Sequence[str]
 ) -> list[str]:
     notes = []
     if not rows.height:

@@ -182,10 +182,7 @@ def together_words(found: Together, *, by_title: bool = False) -> str | None:
         joint = f"Together, {change} may save {saving_words(found.saving_ms)}."
     told = [
         sentence
-        for sentence in (
-            joint,
-            _next_bottleneck(found, by_title=by_title),
-        )
+        for sentence in (joint, _next_bottleneck(found, by_title=by_title))
         if sentence is not None
     ]
     return " ".join(told) or None

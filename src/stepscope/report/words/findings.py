@@ -169,7 +169,6 @@ def _first_complete(
 
 
 def _known_values(finding: Finding, words: Words) -> dict[str, _Told]:
-    """Return the values of the names in a rule's texts, as far as they are known."""
     numbers = [(fact.name, fact.value, fact.unit) for fact in finding.facts]
     numbers += [
         ("value", finding.value, finding.unit),
@@ -260,7 +259,6 @@ def _subject_words(part: Part) -> str:
 
 
 def _other_thread_words(part: Part) -> str:
-    """Write what another thread does while the steps wait."""
     function = part_words(msgspec.structs.replace(part, detail=None, thread=None))
     return f"thread `{part.thread}` is in {function}"
 

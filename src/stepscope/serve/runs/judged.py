@@ -78,7 +78,6 @@ class _Places:
         self._ops = op_names(profile)
 
     def describe_place(self, one: Evidence) -> dict[str, Plain]:
-        """Return a range in words, its op and step, and where it is on the timeline."""
         spot = spot_of(
             self._profile,
             one.host,

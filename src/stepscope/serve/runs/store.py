@@ -67,14 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """The log directory as it was seen last.
-
-    Attributes:
-        entries: The runs, newest first.
-        refused: (Name of a run, why it is not shown).
-        problem: Why nothing could be listed; None where that worked.
-        tag: A text that changes whenever anything else in the listing changes.
-    """
+    """The log directory as it was seen last; `tag` changes with anything else in it."""
 
     entries: tuple[Entry, ...]
     refused: tuple[tuple[str, str], ...]
@@ -99,13 +92,7 @@ _LANES: Final = {Lane.DRAWING: 4, Lane.SEARCHING: 2}
 
 
 class Question(NamedTuple):
-    """A question to be answered before it is asked.
-
-    Attributes:
-        tool: Tool whose derivations the answer needs.
-        question: The argument `question` of `Store.answer`.
-        compute: The argument `compute` of `Store.answer`.
-    """
+    """A question to `Store.answer` that is asked ahead of a client."""
 
     tool: str
     question: Hashable
