@@ -65,13 +65,11 @@ def answer_request(request: DemoRequest) -> int:
             *wrapped(_ABOUT_RECORDED, text_width(), indent=2),
             line(),
             *_short_report(gpu),
-            *[
-                line(Piece("What next", "heading")),
-                *(
-                    line(f"  {what:<18}  ", Piece(command, "code"))
-                    for what, command in commands.items()
-                ),
-            ],
+            line(Piece("What next", "heading")),
+            *(
+                line(f"  {what:<18}  ", Piece(command, "code"))
+                for what, command in commands.items()
+            ),
         ]
     )
     return 0

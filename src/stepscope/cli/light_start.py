@@ -114,11 +114,13 @@ def check_threads(computing: int | None = None) -> None:
     """
     if "polars" in sys.modules:
         return
-    if not _can_map(_TABLE_BYTES):
+    try:
+        mmap.mmap(-1, _TABLE_BYTES).close()
+    except OSError:
         raise BadUsage(
             f"{_TABLE_BYTES >> 20} MiB of address space are needed, and this process "
             "may not have so much more. Raise the limit (ulimit -v)."
-        )
+        ) from None
     limits = []
     with suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415 - Windows has none
@@ -140,15 +142,6 @@ def check_threads(computing: int | None = None) -> None:
             f"{wanted} threads are needed, and this user or container may not have so "
             f"many more. {MORE_THREADS}"
         )
-
-
-def _can_map(count_bytes: int) -> bool:
-    """Return whether the limit of address space leaves so much; nothing is used."""
-    try:
-        mmap.mmap(-1, count_bytes).close()
-    except OSError:
-        return False
-    return True
 
 
 def _can_start(count: int) -> bool:

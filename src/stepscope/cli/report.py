@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.cli.requests import DiffRequest
+    from stepscope.cli.requests import DiffRequest, ExplainRequest
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -105,7 +105,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
         deliver_answer(to_json.render_document(document, beside), asked.output)
         return
     outline = (*report_outline(document), *_kept_outline(kept_in, answers))
-    _show_outline(outline, asked)
+    show_outline(outline, asked)
 
 
 def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
@@ -134,7 +134,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
         beside = _as_json(kept_in, answers)
         deliver_answer(to_json.render_comparison(found, beside), asked.output)
         return
-    _show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
+    show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
 
 
 def _explain_verdict(asked: ReportRequest, rule: str) -> None:
@@ -153,10 +153,11 @@ def _explain_verdict(asked: ReportRequest, rule: str) -> None:
 
         deliver_answer(to_json.render_explanation(found), asked.output)
         return
-    _show_outline(explanation_outline(found), asked)
+    show_outline(explanation_outline(found), asked)
 
 
-def _show_outline(outline: Outline, asked: ReportRequest) -> None:
+def show_outline(outline: Outline, asked: ReportRequest | ExplainRequest) -> None:
+    """Write an outline as the page or the Markdown that was asked for."""
     if asked.form == "markdown":
         deliver_answer(as_markdown.render(outline), asked.output)
     else:

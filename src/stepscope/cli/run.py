@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -144,7 +144,12 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
 
 def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
-    reason = _why_unwritable(plan.logdir)
+    try:
+        Path(plan.logdir).mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(plan.logdir, os.W_OK | os.X_OK)
+        reason = None if is_writable else "permission denied"
+    except OSError as error:
+        reason = str(error.strerror)
     if reason is not None:
         say(
             f"{plan.logdir}: cannot be written to ({reason}): nothing is recorded. "
@@ -192,15 +197,6 @@ def _status_kept(what: str) -> Iterator[None]:
         say(f"{what} failed: {type(error).__name__}: {error}")
 
 
-def _why_unwritable(logdir: str) -> str | None:
-    """Return why nothing can be recorded into a directory; None where it can be."""
-    try:
-        Path(logdir).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return str(error.strerror)
-    return None if os.access(logdir, os.W_OK | os.X_OK) else "permission denied"
-
-
 def _holds_traces(directory: Path) -> bool:
     try:
         return bool(traces_in(directory))
@@ -215,7 +211,16 @@ def _report_apart(directory: Path) -> None:
         return
     process = os.fork()
     if not process:
-        _report_and_exit(directory)
+        # It says nothing where it is interrupted.
+        with contextlib.suppress(BaseException):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            # What libraries say where they find no memory takes thousands of lines.
+            sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            with _status_kept("the report"):
+                _print_report(directory)
+            sys.stderr.flush()
+        os._exit(0)
     try:
         _, ended = os.waitpid(process, 0)
     except BaseException:
@@ -227,19 +232,6 @@ def _report_apart(directory: Path) -> None:
             f"the report was not made: signal {os.WTERMSIG(ended)} ended it. Make it "
             f"where there is more memory: stepscope report {directory}"
         )
-
-
-def _report_and_exit(directory: Path) -> NoReturn:
-    """Report in a process that was forked; it says nothing where it is interrupted."""
-    with contextlib.suppress(BaseException):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        # What libraries say where they find no memory takes thousands of lines.
-        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        with _status_kept("the report"):
-            _print_report(directory)
-        sys.stderr.flush()
-    os._exit(0)
 
 
 def _print_report(directory: Path) -> None:

@@ -19,7 +19,7 @@ from stepscope.report.compose import compose
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import plain_text, wrapped
-from stepscope.report.text import model as text_model
+from stepscope.report.text.model import view_outline
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -231,9 +231,8 @@ def show_view(
         if isinstance(wanted, int) and recorded < wanted:
             fewer = f"{recorded} of the {wanted} steps asked for were recorded."
             notes = (*notes, fewer)
-        text = text_model.render_view(
-            result, view=view, title=title, others=VIEWS, width=width
-        )
+        outline = view_outline(result, view=view, title=title, others=VIEWS)
+        text = as_text.render_page(outline, width=width)
     shown = ModelView(_add_notes(text, notes), result, notes)
     if request.output == "stdout":
         sys.stdout.write(shown.text)

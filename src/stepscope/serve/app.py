@@ -338,7 +338,16 @@ class App:
     ) -> Iterable[bytes]:
         """Answer one request; see PEP 3333."""
         request = Request(environ)
-        response = self._answer_request(request)
+        try:
+            response = self._dispatch_request(request)
+        except (StepscopeError, HTTPException) as error:
+            response = _error_response(error)
+        except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
+            # The client gets nothing of the error but its number.
+            number = secrets.token_hex(4)
+            _LOG.exception("defect %s at %s", number, ascii(request.path))
+            said = f"this is a defect of stepscope, number {number} in the server's log"
+            response = _json_error(500, "defect", said, id=number)
         content = response.get_data() if self._packed else b""
         if (
             len(content) >= _WORTH_PACKING
@@ -353,22 +362,6 @@ class App:
         response.headers.remove("Date")
         response.headers.setdefault("Cache-Control", "no-store")
         return response(environ, start_response)
-
-    def _answer_request(self, request: Request) -> Response:
-        try:
-            return self._dispatch_request(request)
-        except (StepscopeError, HTTPException) as error:
-            return _error_response(error)
-        except Exception:  # noqa: BLE001 - the edge: a defect must not end the server
-            # The client gets nothing of the error but its number.
-            number = secrets.token_hex(4)
-            _LOG.exception("defect %s at %s", number, ascii(request.path))
-            return _json_error(
-                500,
-                "defect",
-                f"this is a defect of stepscope, number {number} in the server's log",
-                id=number,
-            )
 
     def _dispatch_request(self, request: Request) -> Response:
         if self._policy is not None:

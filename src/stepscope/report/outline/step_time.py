@@ -225,7 +225,11 @@ def _not_looked_at(
             key = msgspec.structs.replace(missing, field="")
             why.setdefault(key, []).append(name)
     for missing, names in why.items():
-        text = f"Not looked at: {_category_titles(names)}. {missing.reason}"
+        titles = [CATEGORY_NAMES[one] for one in names]
+        if set(names) >= _ONLY_OF_DEVICES:
+            titles = [CATEGORY_NAMES[one] for one in names if one not in _OF_DEVICES]
+            titles.append("what a device does (launches, copies, compute)")
+        text = f"Not looked at: {'; '.join(titles)}. {missing.reason}"
         found = document.input_pipeline
         if names == ["input"] and not isinstance(found, Unavailable):
             most = found.input_at_most_percent
@@ -234,14 +238,6 @@ def _not_looked_at(
         if missing.code in _NO_DEVICE and not document.is_plain:
             text += f" {missing.remedy}"
         yield Paragraph(text, role="dim")
-
-
-def _category_titles(categories: Sequence[str]) -> str:
-    """Name categories; those of a device by one name, where all of them are there."""
-    titles = [CATEGORY_NAMES[one] for one in categories if one not in _OF_DEVICES]
-    if set(categories) >= _ONLY_OF_DEVICES:
-        return "; ".join([*titles, "what a device does (launches, copies, compute)"])
-    return "; ".join(CATEGORY_NAMES[one] for one in categories)
 
 
 def _naming_advice(
@@ -323,18 +319,12 @@ def step_parts(document: Document) -> Iterator[Part]:
 
 def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     wall = overview.step_time_ms
-    numbers = [
-        ("mean", wall.mean),
-        ("median", wall.median),
-        ("p95", wall.p95),
-        ("min", wall.min),
-        ("max", wall.max),
-    ]
-    if len({value for _, value in numbers}) == 1:
-        numbers = [("wall", wall.mean)]
-    text = " · ".join(
-        f"{name} {ms(value)}" for name, value in numbers if value is not None
-    )
+    names = ("mean", "median", "p95", "min", "max")
+    numbers = {name: getattr(wall, name) for name in names}
+    if len(set(numbers.values())) == 1:
+        numbers = {"wall": wall.mean}
+    known = {name: value for name, value in numbers.items() if value is not None}
+    text = " · ".join(f"{name} {ms(value)}" for name, value in known.items())
     if text:
         yield Paragraph(text)
     batches = sorted({step.batches for step in overview.steps if step.batches})

@@ -91,15 +91,16 @@ class ProgramFiles:
             matching = _matching_files(name, self._listed)
         if len(matching) > 1:
             several = ", ".join(sorted(one.shown for one in matching)[:3])
-            return _text_not_shown(
-                f"{len(matching)} files fit this name as well as each other ({several})"
-                ". Name the directory of the right one alone with `--source`."
+            return ProgramText(
+                reason=f"{len(matching)} files fit this name as well as each other "
+                f"({several}). Name the directory of the right one alone with "
+                "`--source`."
             )
         if not matching:
             more = "" if self._is_whole else " among those that were searched"
-            return _text_not_shown(
-                f"No Python file of the directories given with `--source` fits{more}. "
-                "Name the directory of the program that was recorded."
+            return ProgramText(
+                reason="No Python file of the directories given with `--source` fits"
+                f"{more}. Name the directory of the program that was recorded."
             )
         found = matching[0]
         try:
@@ -109,7 +110,7 @@ class ProgramFiles:
             why = str(error) if type(error) is ValueError else "it cannot be read"
             if isinstance(error, UnicodeDecodeError):
                 why = "it is not UTF-8 text"
-            return _text_not_shown(f"{found.shown}: {why}.")
+            return ProgramText(reason=f"{found.shown}: {why}.")
         changed = changed_unix_s > recorded_unix_s + _SAME_S
         return ProgramText(text=text, path=found.shown, changed=changed)
 
@@ -161,10 +162,6 @@ class ProgramFiles:
         if len(content) > _MOST_BYTES:
             raise ValueError("it is larger than 2 MB")
         return content, about.st_mtime
-
-
-def _text_not_shown(reason: str) -> ProgramText:
-    return ProgramText(reason=reason)
 
 
 def _python_entries(root: Path) -> Iterator[os.DirEntry[str] | None]:
