@@ -96,7 +96,10 @@ def light_start(paths: Iterable[str] = ()) -> Iterator[None]:
     with _no_search_for_cycles(for_good=small):
         _start_single_threaded(_BLAS_THREADS, partial(import_module, "numpy"))
         if small:
-            _start_single_threaded(_TABLE_THREADS, _start_polars)
+            # Threads of polars start when they are first asked for.
+            _start_single_threaded(
+                _TABLE_THREADS, lambda: import_module("polars").thread_pool_size()
+            )
         yield
 
 
@@ -221,13 +224,6 @@ def _start_single_threaded(variable: str, start: Callable[[], object]) -> None:
         start()
     finally:
         del os.environ[variable]
-
-
-def _start_polars() -> None:
-    import polars as pl  # noqa: PLC0415 - as above
-
-    # Its threads start when they are first asked for.
-    pl.thread_pool_size()
 
 
 def _are_small(paths: Iterable[str]) -> bool:

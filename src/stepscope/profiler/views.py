@@ -200,8 +200,6 @@ def show_view(
     """Look at a recording as one call of the older API asks to.
 
     Args:
-        profile: The recording.
-        view: Which view.
         given: Options of the older API and of `model_views`.
         name: What the recording is called.
         scope: Only steps of this name, or only this name scope.
@@ -266,16 +264,9 @@ def advise_on(
     if options:
         known = ", ".join(options)
         notes = (f"{known}: every rule is run here, with its own thresholds.",)
-    document = compose(profile, _NoProgress())
+    document = compose(profile)
     text = plain_text(as_text.render(report_outline(document), width=_page_width()))
     return Advice(_add_notes(text, notes), document.findings, notes)
-
-
-class _NoProgress:
-    """Nobody waits for stages here."""
-
-    def stage(self, what: str) -> None:
-        pass
 
 
 def _page_width() -> int:

@@ -51,11 +51,8 @@ def render(
     """Write the table, then name the rows, columns and tables that were left out.
 
     Args:
-        frame: The table.
-        title: Heading of the table.
         missing: Reasons why columns are null.
         others: Names of the result's other tables.
-        width: Number of characters in a line.
         hint: How to see more of a row.
     """
     flattened = flatten_table(frame)

@@ -28,6 +28,8 @@ _LONGEST_MS: Final = 600_000
 _LATEST_MS: Final = 60_000
 _MOST_ATTEMPTS: Final = 10
 _MS_PER_S: Final = 1000
+#: Fields of a host's outcome that the page shows.
+_SHOWN: Final = ("address", "state", "text", "bytes", "attempts", "seconds")
 
 _Level = Annotated[int, msgspec.Meta(ge=0, le=1)]
 
@@ -131,15 +133,7 @@ class Capturing:
                 "delay_ms": job.wanted.delay_ms,
                 "elapsed_ms": int((time.monotonic() - job.begun_s) * _MS_PER_S),
                 "hosts": [
-                    {
-                        "address": one.address,
-                        "state": one.state,
-                        "text": one.text,
-                        "bytes": one.bytes,
-                        "attempts": one.attempts,
-                        "seconds": one.seconds,
-                    }
-                    for one in job.hosts
+                    {name: getattr(host, name) for name in _SHOWN} for host in job.hosts
                 ],
                 "run": job.run,
                 "problem": job.problem,

@@ -304,17 +304,24 @@ def step_parts(document: Document) -> Iterator[Part]:
         mine = tuple(one.duration_ms for one in overview.steps if one.host == host)
         if len(mine) >= _LEAST_DRAWN:
             yield Series(f"{host}: " if several else "", mine)
-    by_flag: dict[str, list[str]] = defaultdict(list)
+    if words := _special_steps(overview):
+        yield Paragraph(" · ".join(words), role="dim")
+
+
+def _special_steps(overview: OverviewPageResult) -> list[str]:
+    numbers_by_flag: dict[str, dict[str, None]] = defaultdict(dict)
     for step in overview.steps:
+        number = "?" if step.step is None else str(step.step)
         for flag in step.flags:
             if flag not in _USUAL_FLAGS:
-                by_flag[flag].append("?" if step.step is None else str(step.step))
-    words = [
-        f"{flag.replace('_', ' ')}: {_step_numbers(numbers)}"
-        for flag, numbers in by_flag.items()
-    ]
-    if words:
-        yield Paragraph(" · ".join(words), role="dim")
+                numbers_by_flag[flag][number] = None
+    words = []
+    for flag, numbers in numbers_by_flag.items():
+        listed = f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
+        if len(numbers) > _MOST_NUMBERS:
+            listed = f"{len(numbers)} steps"
+        words.append(f"{flag.replace('_', ' ')}: {listed}")
+    return words
 
 
 def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
@@ -337,13 +344,6 @@ def _statistics_paragraphs(overview: OverviewPageResult) -> Iterator[Paragraph]:
     if device is not None and device.mean is not None:
         mean = ms(device.mean)
         yield Paragraph(f"device, first to last kernel: mean {mean}", role="dim")
-
-
-def _step_numbers(of_hosts: Sequence[str]) -> str:
-    numbers = list(dict.fromkeys(of_hosts))
-    if len(numbers) > _MOST_NUMBERS:
-        return f"{len(numbers)} steps"
-    return f"{'step' if len(numbers) == 1 else 'steps'} {', '.join(numbers)}"
 
 
 def host_table(document: Document) -> Iterator[Table]:

@@ -85,14 +85,7 @@ _ALL_PERCENT: Final = 99.95
 def view_outline(
     result: ModelViewsResult, *, view: str, title: str, others: Sequence[str]
 ) -> Iterator[Part]:
-    """Write the tree of one view.
-
-    Args:
-        result: All views.
-        view: Name of the view to show.
-        title: Heading of the page.
-        others: Names of the result's other tables.
-    """
+    """Write the tree of one view, then the names of the result's other tables."""
     rows: pl.DataFrame = getattr(result, view)
     shown = rows
     if rows.height > MOST_ROWS and "total_us" in rows.columns:
@@ -247,8 +240,6 @@ def annotation_outline(
     """Write the time of one annotation, its calls, its steps and what it holds.
 
     Args:
-        result: The views, with the annotation.
-        title: Tool, run and hosts.
         others: Names of the tables that can be shown or exported whole.
     """
     detail = result.detail

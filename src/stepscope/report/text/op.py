@@ -118,8 +118,6 @@ def op_outline(
     """Write the time of an op, its cause, its parts and its calls.
 
     Args:
-        result: The op or scope.
-        title: Tool, run and hosts.
         others: Names of the tables that can be shown or exported whole.
     """
     yield Paragraph(title, strong=True)

@@ -49,8 +49,6 @@ def pod_outline(
     """Write which worker is slow and why, how the clocks were compared, all workers.
 
     Args:
-        result: The workers of a run.
-        title: Tool, run and hosts.
         doubts: Doubts about the run as a whole.
         others: Names of the tables that can be shown or exported whole.
     """
