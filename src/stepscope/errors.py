@@ -123,7 +123,6 @@ def is_from_handler(error: BaseException) -> bool:
 
 
 def _traceback_frames(error: BaseException) -> Iterator[FrameType]:
-    """Yield the frames that an exception passed, the one that caught it first."""
     traceback = error.__traceback__
     while traceback is not None:
         yield traceback.tb_frame

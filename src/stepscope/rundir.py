@@ -307,9 +307,7 @@ def scan(logdir: Path) -> Scan:
         own = traces_in(logdir)
     except OSError as error:
         raise BadInput.at(
-            logdir,
-            f"cannot be looked into ({error.strerror})",
-            PROFILE_WANTED,
+            logdir, f"cannot be looked into ({error.strerror})", PROFILE_WANTED
         ) from error
     if own:
         run = _make_run(logdir, logdir.absolute().name, own)
@@ -386,7 +384,6 @@ class _Walk:
             self.databases += [directory / it for it in names if _DATABASE.match(it)]
 
     def file_names(self, directory: Path) -> list[str]:
-        """Return the names in a directory; none where it cannot be listed."""
         try:
             return [entry.name for entry in directory.iterdir()]
         except OSError as error:

@@ -123,7 +123,6 @@ class HostsTable:
     """Writes a row for each host when its outcome comes, on standard error."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        """Write the head; addresses are those of the rows to come."""
         self._width = max(len(one) for one in (_HOST, *addresses))
         self._lock = threading.Lock()
         self._write_row(_HOST, "outcome", "bytes", "asked", "seconds", "")

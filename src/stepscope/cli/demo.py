@@ -65,20 +65,17 @@ def answer_request(request: DemoRequest) -> int:
             *wrapped(_ABOUT_RECORDED, text_width(), indent=2),
             line(),
             *_short_report(gpu),
-            *[
-                line(Piece("What next", "heading")),
-                *(
-                    line(f"  {what:<18}  ", Piece(command, "code"))
-                    for what, command in commands.items()
-                ),
-            ],
+            line(Piece("What next", "heading")),
+            *(
+                line(f"  {what:<18}  ", Piece(command, "code"))
+                for what, command in commands.items()
+            ),
         ]
     )
     return 0
 
 
 def _record_loop(logdir: Path) -> None:
-    """Record the loop for what is installed in this interpreter."""
     installed = (
         script
         for package, script in PROGRAMS.items()

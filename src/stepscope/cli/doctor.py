@@ -27,7 +27,7 @@ from stepscope.doctor.recording_cost import Trial, cost_checks
 from stepscope.errors import BadUsage, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.capture.launching.notes import Note
     from stepscope.cli.requests import DoctorRequest
@@ -134,7 +134,6 @@ def _print_checks(found: Sequence[Check], *, form: str, err: bool) -> None:
 
 
 def _listening_programs() -> list[str]:
-    """Return the programs of this user that can be recorded now."""
     from stepscope.remote.registry import listening_processes  # noqa: PLC0415 - only to look
 
     return [
@@ -143,25 +142,16 @@ def _listening_programs() -> list[str]:
     ]
 
 
-def _checks_by_remedy(found: Iterable[Check]) -> Iterator[tuple[list[str], Check]]:
-    """Give the names of checks with one remedy for one reason, and the first of them.
-
-    Others are given one by one, each in its place.
-    """
-    names: dict[Check, list[str]] = {}
-    for one in found:
-        # Without a remedy each is a fact of its own.
-        key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
-        names.setdefault(key, []).append(one.name)
-    for key, those in names.items():
-        yield those, key
-
-
 def check_lines(found: Sequence[Check]) -> Iterator[str]:
     """Write the checks by group, then how many are in which state."""
     for group, members in groupby(found, key=lambda one: one.group):
         yield group
-        for names, one in _checks_by_remedy(members):
+        # One remedy for one reason is said once; without any each is a fact by itself.
+        names_by_check: dict[Check, list[str]] = {}
+        for one in members:
+            key = msgspec.structs.replace(one, name="" if one.remedy else one.name)
+            names_by_check.setdefault(key, []).append(one.name)
+        for one, names in names_by_check.items():
             told = f"{one.fact[:1].upper()}{one.fact[1:]}" if one.remedy else one.fact
             text = f"{_MARKS[one.state]}  {', '.join(names)}: {told}"
             yield textwrap.fill(

@@ -64,16 +64,9 @@ class _WithProgram(click.Command):
 
 
 class Command(NamedTuple):
-    """One command.
+    """One command: its request, and the function beside this module that answers it.
 
-    Attributes:
-        name: What it is called.
-        request: What it is asked for; its docstring is the help.
-        module: Module beside this one that does it, imported when it is called.
-        function: What does it there.
-        kind: How its words are read.
-        runs_program: Whether it ends with a program, whose options are its own.
-        checks_threads: Whether room for threads is looked for before the import.
+    The docstring of the request is the help; the module is imported when it is called.
     """
 
     name: str
@@ -91,7 +84,7 @@ class Command(NamedTuple):
 
     def parsed_command(self) -> click.Command:
         """Return the command with its options."""
-        parameters = list(declared_parameters(self.request))
+        parameters = list(declared_parameters(self.name, self.request))
         if self.request is ShowRequest:
             from stepscope.cli.tool_options import tool_options  # noqa: PLC0415 - of it
 
@@ -215,10 +208,7 @@ class Edge(click.Group):
         arguments = None if args is None else list(args)
         try:
             outcome = super().main(
-                arguments,
-                prog_name or "stepscope",
-                standalone_mode=False,
-                **extra,
+                arguments, prog_name or "stepscope", standalone_mode=False, **extra
             )
         except (KeyboardInterrupt, click.Abort, _Interrupted):
             _print_error("interrupted")

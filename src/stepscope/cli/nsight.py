@@ -67,7 +67,6 @@ def record_timeline(asked: NsysRequest) -> int:
 
 
 def _missing_report_words(raw: Path, report: Path, status: int) -> str:
-    """Say what there is without a database, and what makes one of it."""
     export = f"nsys export --type sqlite {shlex.quote(str(report))}"
     if report.exists():
         return f"convert the report yourself: {export}"
@@ -119,12 +118,7 @@ def measure_kernels(asked: NcuRequest) -> int:
 
 
 def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
-    """Return the functions of the kernels that an op launches in a recording.
-
-    Raises:
-        BadUsage: No recording was given, or the op launches nothing in it.
-        BadInput: The recording cannot be read.
-    """
+    """Return the functions of the kernels that an op launches in a recording."""
     if asked.op is None:
         return ()
     if asked.beside is None:
@@ -146,22 +140,14 @@ def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
 
 
 def _resolve_program(command: Sequence[str], name: str) -> list[str]:
-    """Return the arguments of the program that a tool is to run.
-
-    Raises:
-        BadUsage: There is no such program, or it would trace the GPU itself.
-    """
+    """Return the arguments of the program that a tool is to run."""
     arguments = resolve(command)
     check_alone(arguments, name)
     return arguments
 
 
 def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
-    """Make room for what a tool will write.
-
-    Raises:
-        BadUsage: A file exists that may not be overwritten.
-    """
+    """Make room for what a tool will write."""
     for path in outputs:
         if path.exists() and not force:
             raise BadUsage(f"{path}: exists already. Add --force to overwrite it")
@@ -170,7 +156,6 @@ def _make_room(outputs: Sequence[Path], *, force: bool) -> None:
 
 
 def _report_on(path: str, kernels: str | None = None) -> None:
-    """Print the report on standard error, apart from the program's own output."""
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,
     )

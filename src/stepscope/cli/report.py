@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.advice.finding import Finding
-    from stepscope.cli.requests import DiffRequest
+    from stepscope.cli.requests import DiffRequest, ExplainRequest
     from stepscope.compare.measured import Measured
     from stepscope.compare.store import Answer
     from stepscope.derive.profile_data import ProfileData
@@ -70,11 +70,7 @@ def answer_difference(asked: DiffRequest) -> int:
 
 
 def _check_options(asked: ReportRequest) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        BadUsage: There is no such form, or two options exclude each other.
-    """
+    """Refuse options that do not go together."""
     if asked.form not in REPORT_FORMS:
         raise BadUsage.unknown_name("format", asked.form, REPORT_FORMS)
     if asked.explain is not None and (asked.against or asked.store):
@@ -109,7 +105,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
         deliver_answer(to_json.render_document(document, beside), asked.output)
         return
     outline = (*report_outline(document), *_kept_outline(kept_in, answers))
-    _show_outline(outline, asked)
+    show_outline(outline, asked)
 
 
 def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
@@ -138,7 +134,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
         beside = _as_json(kept_in, answers)
         deliver_answer(to_json.render_comparison(found, beside), asked.output)
         return
-    _show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
+    show_outline((*comparison_outline(found), *_kept_outline(kept_in, answers)), asked)
 
 
 def _explain_verdict(asked: ReportRequest, rule: str) -> None:
@@ -157,10 +153,11 @@ def _explain_verdict(asked: ReportRequest, rule: str) -> None:
 
         deliver_answer(to_json.render_explanation(found), asked.output)
         return
-    _show_outline(explanation_outline(found), asked)
+    show_outline(explanation_outline(found), asked)
 
 
-def _show_outline(outline: Outline, asked: ReportRequest) -> None:
+def show_outline(outline: Outline, asked: ReportRequest | ExplainRequest) -> None:
+    """Write an outline as the page or the Markdown that was asked for."""
     if asked.form == "markdown":
         deliver_answer(as_markdown.render(outline), asked.output)
     else:
@@ -208,7 +205,6 @@ def _kept_outline(kept_in: Path | None, answers: tuple[Answer, ...] | None) -> O
 def _as_json(
     kept_in: Path | None, answers: tuple[Answer, ...] | None
 ) -> dict[str, object]:
-    """Return what JSON has beside the answer itself."""
     if kept_in is None:
         return {}
     return {"promises_kept": {"file": str(kept_in), "answers": answers}}

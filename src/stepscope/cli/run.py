@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -23,11 +23,7 @@ from stepscope.capture.launching.launcher import (
     supervise,
 )
 from stepscope.capture.launching.notes import read_notes
-from stepscope.capture.launching.outcome import (
-    describe,
-    keep_the_best,
-    tell_early_ends,
-)
+from stepscope.capture.launching.outcome import describe, keep_the_best, tell_early_ends
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
@@ -97,17 +93,7 @@ def answer_request(request: RunRequest) -> int:
 
 
 def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> int:
-    """Run the program with a profiler server in it, and return its status.
-
-    Args:
-        request: What was asked for.
-        place: Where it listens, as `--serve` has it.
-        written: The options that were written, as they are called.
-
-    Raises:
-        BadUsage: Options say what to record, which `stepscope capture` decides, or
-            the certificate and the key do not belong together.
-    """
+    """Run the program with a profiler server in it, and return its status."""
     # Only where it is asked for.
     from stepscope.remote.autoserve import (  # noqa: PLC0415
         CERTIFICATE_VARIABLE,
@@ -158,7 +144,12 @@ def _certificate_files(certificate: str | None, key: str | None) -> str:
 
 def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     """Run a program, finish what its processes recorded, and return its status."""
-    reason = _why_unwritable(plan.logdir)
+    try:
+        Path(plan.logdir).mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(plan.logdir, os.W_OK | os.X_OK)
+        reason = None if is_writable else "permission denied"
+    except OSError as error:
+        reason = str(error.strerror)
     if reason is not None:
         say(
             f"{plan.logdir}: cannot be written to ({reason}): nothing is recorded. "
@@ -206,15 +197,6 @@ def _status_kept(what: str) -> Iterator[None]:
         say(f"{what} failed: {type(error).__name__}: {error}")
 
 
-def _why_unwritable(logdir: str) -> str | None:
-    """Return why nothing can be recorded into a directory; None where it can be."""
-    try:
-        Path(logdir).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return str(error.strerror)
-    return None if os.access(logdir, os.W_OK | os.X_OK) else "permission denied"
-
-
 def _holds_traces(directory: Path) -> bool:
     try:
         return bool(traces_in(directory))
@@ -229,7 +211,16 @@ def _report_apart(directory: Path) -> None:
         return
     process = os.fork()
     if not process:
-        _report_and_exit(directory)
+        # It says nothing where it is interrupted.
+        with contextlib.suppress(BaseException):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            # What libraries say where they find no memory takes thousands of lines.
+            sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            with _status_kept("the report"):
+                _print_report(directory)
+            sys.stderr.flush()
+        os._exit(0)
     try:
         _, ended = os.waitpid(process, 0)
     except BaseException:
@@ -243,21 +234,7 @@ def _report_apart(directory: Path) -> None:
         )
 
 
-def _report_and_exit(directory: Path) -> NoReturn:
-    """Report in a process that was forked; it says nothing where it is interrupted."""
-    with contextlib.suppress(BaseException):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        # What libraries say where they find no memory takes thousands of lines.
-        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        with _status_kept("the report"):
-            _print_report(directory)
-        sys.stderr.flush()
-    os._exit(0)
-
-
 def _print_report(directory: Path) -> None:
-    """Print the report on standard error, apart from the program's own output."""
     check_threads()
     from stepscope.cli import (  # noqa: PLC0415 - only when there is a report
         report as reporting,

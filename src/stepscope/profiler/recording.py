@@ -279,7 +279,6 @@ class Profiler:
         return self._run
 
     def _read_profile(self) -> ProfileWithTools:
-        """Return the newest recording, read once."""
         if self._opened is None:
             path = _recorded_file(self._end_recording())
             from stepscope.session import open_profile  # noqa: PLC0415 - reads tables
@@ -316,11 +315,7 @@ def _warn_unread(argument: str) -> None:
 
 
 def _recorded_file(run: Run) -> Path:
-    """Return the file of a run.
-
-    Raises:
-        BadUsage: It left none; with the reasons that it gave.
-    """
+    """Return the file of a run."""
     if run.path is None:
         why = " ".join(run.warnings) or "Nothing was stored."
         raise BadUsage(f"the recording left no file to look at. {why}")
@@ -328,11 +323,7 @@ def _recorded_file(run: Run) -> Path:
 
 
 def _import_views(run: Run) -> ModuleType:
-    """Return what reads recordings; recording itself does without.
-
-    Raises:
-        BadUsage: Something that it needs is not installed here.
-    """
+    """Return what reads recordings; recording itself does without."""
     try:
         from stepscope.profiler import views  # noqa: PLC0415 - reads tables
     except ModuleNotFoundError as error:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.advice.finding import Finding, Recorder
     from stepscope.advice.replayed import Together
     from stepscope.advice.signals import Signals
-    from stepscope.analysis.memory_profile import MemoryProfileResult
     from stepscope.derive.profile_data import ProfileData
 
 #: Ranges of the program that a report names; the tool lists all.
@@ -71,22 +70,31 @@ class Judgement(Frozen, frozen=True, eq=True):
     device_in_doubt: bool
 
 
-def compose(profile: ProfileData, shown: Stages) -> Document:
+def compose(profile: ProfileData, shown: Stages | None = None) -> Document:
     """Run each tool of a report once, and every rule."""
-    shown.stage("Working out")
+    announce = (lambda _: None) if shown is None else shown.stage
+    announce("Working out")
     found = answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
-        begun=lambda tool: shown.stage(tool.title),
+        begun=lambda tool: announce(tool.title),
     )
-    shown.stage("Findings")
+    announce("Findings")
     judged = _judge_signals(profile, signals_of(profile))
+    headline = judged.headline
+    if headline.percent is None and headline.finding is None:
+        # Where nothing else was recorded: of memory, or of measured kernels.
+        said = peak_sentence(found["memory_profile"]) or measured_sentence(
+            [profile.table(host, "kernel_metrics") for host in profile.hosts]
+        )
+        if said is not None:
+            headline = msgspec.structs.replace(headline, text=said)
     tables = (profile.table(host, "device_activity") for host in profile.hosts)
     return Document(
         profile=describe_profile(profile),
         **{field: found[name] for name, field in REPORTED.items()},
-        headline=_without_times(judged.headline, found["memory_profile"], profile),
+        headline=headline,
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
@@ -106,20 +114,6 @@ def compose(profile: ProfileData, shown: Stages) -> Document:
         recorder=recorder_of(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
-
-
-def _without_times(
-    headline: Headline,
-    memory: MemoryProfileResult | Unavailable,
-    profile: ProfileData,
-) -> Headline:
-    """Begin with memory, or with measured kernels, where nothing else was recorded."""
-    if headline.percent is not None or headline.finding is not None:
-        return headline
-    said = peak_sentence(memory) or measured_sentence(
-        [profile.table(host, "kernel_metrics") for host in profile.hosts]
-    )
-    return headline if said is None else msgspec.structs.replace(headline, text=said)
 
 
 def explain_rule(profile: ProfileData, rule: str) -> Explanation:
@@ -161,7 +155,6 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
-    """Run every rule; what to do fits what recorded, and the program's framework."""
     # What only another recorder could do is left out.
     others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"
     findings = (remedied(profile, finding) for finding in evaluate(signals))

@@ -104,7 +104,6 @@ def plain_rows(frame: pl.DataFrame) -> list[Plain]:
 
 
 def _is_plain(column: pl.Series) -> bool:
-    """Tell whether JSON holds the cells of a column as they are."""
     kind = column.dtype
     if kind.is_float():
         # No sum with NaN or infinity in it is finite.

@@ -64,12 +64,7 @@ def render_envelope(answer: Envelope) -> bytes:
 def render_document(
     document: Document, beside: dict[str, object] | None = None
 ) -> bytes:
-    """Write the envelopes of all tools, what they share once, and the findings.
-
-    Args:
-        document: The report.
-        beside: Other members of the object.
-    """
+    """Write the envelopes of all tools, what they share once, and the findings."""
     tools: dict[str, Plain] = {}
     for name, result in document.tools.items():
         answer = make_envelope(

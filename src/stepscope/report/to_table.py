@@ -51,11 +51,8 @@ def render(
     """Write the table, then name the rows, columns and tables that were left out.
 
     Args:
-        frame: The table.
-        title: Heading of the table.
         missing: Reasons why columns are null.
         others: Names of the result's other tables.
-        width: Number of characters in a line.
         hint: How to see more of a row.
     """
     flattened = flatten_table(frame)
@@ -145,12 +142,7 @@ def _table_body(frame: pl.DataFrame, width: int) -> list[Line]:
 
 
 def _left_out(
-    height: int,
-    columns: list[str],
-    others: Sequence[str],
-    width: int,
-    *,
-    hint: str,
+    height: int, columns: list[str], others: Sequence[str], width: int, *, hint: str
 ) -> list[Line]:
     notes = []
     if height == 0:

@@ -56,7 +56,7 @@ def log_to(
             "mlflow.active_run() of a run that has begun."
         )
     found = newest_run(logdir)
-    document = compose(open_found(found), _Silent())
+    document = compose(open_found(found))
     with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
         traces = [path for host in found.hosts for path in host.paths]
         reports = {
@@ -75,11 +75,6 @@ def log_to(
         )
         log(run, logged, step=step)
     return logged
-
-
-class _Silent:
-    def stage(self, what: str) -> None:
-        """Say nothing."""
 
 
 #: Names of numbers begin so: trackers group by it.

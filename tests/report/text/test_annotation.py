@@ -45,9 +45,10 @@ def result_of(lines: list[blueprint.Line], **options: Any) -> ModelViewsResult:
 
 def test_the_tree_shows_host_and_device_time_and_what_lies_outside() -> None:
     result = result_of(LINES)
-    text = text_model.render_view(
-        result, view="annotation", title="T", others=list(tables(result)), width=100
+    outline = text_model.view_outline(
+        result, view="annotation", title="T", others=list(tables(result))
     )
+    text = as_text.render_page(outline, width=100)
     lines = text.splitlines()
     assert lines[2].split() == [
         *("annotation", "total", "%", "self", "device", "count", "launches"),
@@ -63,9 +64,10 @@ def test_the_tree_shows_host_and_device_time_and_what_lies_outside() -> None:
 def test_one_annotation_is_a_page() -> None:
     result = result_of(LINES, op="load")
     assert isinstance(result, AnnotationDetailResult)
-    text = text_model.render_annotation(
-        result, title="T", others=list(tables(result)), width=100
+    outline = text_model.annotation_outline(
+        result, title="T", others=list(tables(result))
     )
+    text = as_text.render_page(outline, width=100)
     assert "2 calls, 600 µs on the host; the longest took 400 µs" in text
     assert "in step 4" in text
     assert "1 launch inside put 30.0 µs of work on devices" in text

@@ -75,7 +75,6 @@ class _Cutting:
         self.cuts: list[Cut] = []
 
     def cut_leaf(self, path: str, value: object) -> object:
-        """Return a part of a result, cut where it is a table."""
         if isinstance(value, pl.DataFrame):
             sizes = text_bytes(value.head(self._rows)).cum_sum().to_list()
         elif is_rows(value):
@@ -91,7 +90,6 @@ class _Cutting:
 
 
 def _text_weight(value: object) -> int:
-    """Estimate how many bytes the texts in a row have, at any depth."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, pl.DataFrame):

@@ -14,7 +14,7 @@ from stepscope.derive.frameworks import frameworks_used
 from stepscope.report.compose import judge_profile
 from stepscope.report.plain import plain, plain_fields
 from stepscope.report.words import findings as finding_words
-from stepscope.report.words.checks import most_valuable, stage_counts, together_words
+from stepscope.report.words.checks import most_valuable, stage_line, together_words
 
 if TYPE_CHECKING:
     from stepscope.advice.finding import Finding
@@ -58,7 +58,7 @@ def findings_record(profile: ProfileWithTools) -> dict[str, Plain]:
         "stages": [
             {
                 **plain_fields(one),
-                "line": stage_counts(one, judged.findings),
+                "line": stage_line(one, judged.findings, named=False),
                 "fails": one.fails,
             }
             for one in checklist(judged.findings)
@@ -78,7 +78,6 @@ class _Places:
         self._ops = op_names(profile)
 
     def describe_place(self, one: Evidence) -> dict[str, Plain]:
-        """Return a range in words, its op and step, and where it is on the timeline."""
         spot = spot_of(
             self._profile,
             one.host,

@@ -40,12 +40,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a log directory now.
-
-    Attributes:
-        runs: The runs, newest first.
-        refused: (Name of a run, why it is not shown).
-    """
+    """The runs in a log directory, newest first, and why others are refused."""
 
     runs: tuple[Run, ...]
     refused: tuple[tuple[str, str], ...]

@@ -50,14 +50,7 @@ _TRACKS: Final = (
 
 
 class TileQuestion(NamedTuple):
-    """A tile of some tracks.
-
-    Attributes:
-        tracks: Rows of the timeline's tracks.
-        level: Level of the tile.
-        place: Index of the tile in its level.
-        all: Whether folded and hidden events are wanted as well.
-    """
+    """The tile of some tracks at a place in its level; `all` with hidden events."""
 
     tracks: tuple[int, ...]
     level: int
@@ -324,9 +317,7 @@ def find_host(opened: Opened, host: str | None) -> tuple[ProfileWithTools, str]:
     return profile, chosen
 
 
-def _encode_members(
-    found: msgspec.Struct | dict[str, object] | Unavailable,
-) -> bytes:
+def _encode_members(found: msgspec.Struct | dict[str, object] | Unavailable) -> bytes:
     """Write the fields of an answer, or why there is none."""
     absent = isinstance(found, Unavailable)
     members = {} if absent else plain_fields(found)
