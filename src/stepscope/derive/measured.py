@@ -190,8 +190,7 @@ def measured_kernels(
         for found, rows in launches.items()
         for one in _assign_launches(found, np.sort(np.array(rows)), recorded, in_order)
     ]
-    unmatched = kernel_metrics[sorted(lost)]
-    return _join_metrics(table, assigned, unmatched)
+    return _join_metrics(table, assigned, kernel_metrics[sorted(lost)])
 
 
 def _assign_launches(

@@ -236,8 +236,7 @@ def instruction_sequence(
         executed: Rows of the events that name an instruction.
     """
     event = np.unique(executed).astype(np.int64)
-    is_end = event_kinds.has(EventFlag.END_THUNK)
-    event = event[~is_end[handles(events, "type")[event]]]
+    event = event[~event_kinds.has(EventFlag.END_THUNK)[handles(events, "type")[event]]]
     event = event[program_threads(tracks)[handles(events, "track")[event]]]
     if not len(event):
         return None

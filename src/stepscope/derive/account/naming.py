@@ -151,7 +151,11 @@ class Naming(Frozen, frozen=True, dict=True):
     ) -> list[tuple[Name, int]]:
         """Name the time of one owner; the parts add up to it."""
         if owner == "unexplained":
-            return self._parts_around(spans)
+            is_long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
+            long_spans = Spans(spans.start_ps[is_long], spans.end_ps[is_long])
+            parts = self._parts_by_neighbours(long_spans) if len(long_spans) else []
+            rest = spans.length_ps - long_spans.length_ps
+            return [*parts, (UNNAMED, rest)] if rest or not parts else parts
         if owner not in NAMED_OWNERS:
             return [(UNNAMED, spans.length_ps)]
         found: list[tuple[Name, int]] = []
@@ -452,13 +456,6 @@ class Naming(Frozen, frozen=True, dict=True):
         found = None if self.frames is None else self.frames.names.get(kind)
         return str(self.names[kind]) if found is None else found.placed()
 
-    def _parts_around(self, spans: Spans) -> list[tuple[Name, int]]:
-        long = spans.end_ps - spans.start_ps >= _LONG_CALL_PS
-        told = Spans(spans.start_ps[long], spans.end_ps[long])
-        found = self._parts_by_neighbours(told) if len(told) else []
-        rest = spans.length_ps - told.length_ps
-        return [*found, (UNNAMED, rest)] if rest or not found else found
-
     def _parts_by_neighbours(self, spans: Spans) -> list[tuple[Name, int]]:
         if self._surroundings is None:
             return [(UNNAMED, spans.length_ps)]
@@ -505,7 +502,12 @@ def naming(
     ranging = on_host & host_classes.rows.tracks_having(types, ranges)
     others = (*host_classes.by_thread, *np.flatnonzero(ranging).tolist())
     threads = tuple(dict.fromkeys((*driving, *others)))
-    program = _program_thread(threads, host_classes, by_row(of_program, types))
+    # The thread that carries the marks, else the one that calls most.
+    marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
+    pool = [track for track in threads if marked[track]] or list(threads)
+    calls = by_row(of_program, types)
+    made = {it: int(calls[host_classes.rows.track_rows(it)].sum()) for it in pool}
+    program = max(pool, key=made.__getitem__, default=None)
     # What only hands work on says nothing of where the program was.
     passing = np.isin(
         event_kinds.host_class,
@@ -538,13 +540,3 @@ def naming(
         lines=host_threads(tracks),
         ran=None if isinstance(function_lines, Unavailable) else function_lines.known(),
     )
-
-
-def _program_thread(
-    threads: tuple[int, ...], classes: HostClasses, calls: NDArray[np.bool_]
-) -> int | None:
-    """Return the thread that carries the marks, else the one that calls most."""
-    marked = classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
-    pool = [track for track in threads if marked[track]] or list(threads)
-    made = {track: int(calls[classes.rows.track_rows(track)].sum()) for track in pool}
-    return max(pool, key=made.__getitem__, default=None)

@@ -190,8 +190,7 @@ def _gap_endings(
     track = np.full(len(end_ps), -1, np.int32)
     track[known] = handles(calls, "track")[call]
     blocking = np.zeros(len(end_ps), np.bool_)
-    own = device.dur_ps[place[known]]
-    waits = dur_ps[call] > own + latency_ps
+    waits = dur_ps[call] > device.dur_ps[place[known]] + latency_ps
     blocking[known] = launched.copies[row[known]] & waits
     return _Endings(row, called, returned, track, blocking, behind)
 

@@ -113,8 +113,7 @@ class BatchCopies(Frozen, frozen=True):
         at = np.searchsorted(called, silences.end_ps)
         next_call = np.append(called, np.iinfo(np.int64).max)[at]
         soon = next_call - silences.end_ps <= self.soon_ps
-        walks = Spans(silences.start_ps[soon], silences.end_ps[soon])
-        found = (silent & walks) - doing
+        found = (silent & Spans(silences.start_ps[soon], silences.end_ps[soon])) - doing
         long = found.end_ps - found.start_ps > self.soon_ps
         return Spans(found.start_ps[long], found.end_ps[long])
 

@@ -220,11 +220,18 @@ def collective_calls(
     steps = np.full(len(rows), -1, np.int32)
     if not isinstance(activity_steps, Unavailable):
         steps = activity_steps[rows]
+    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
+    kind = pl.Series([None] * len(frame), dtype=pl.String)
+    for text in frame:
+        # One round per distinct name, not per collective.
+        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
+        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
+        kind = kind.fill_null(named) if kinds else kind
     found = said.select("group", "group_size").with_columns(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
-        kind=_exchange_kinds(names),
+        kind=kind.fill_null("other"),
         start_ps=ints(device_activity, "start_ps")[rows],
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
@@ -317,17 +324,6 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         ],
         dtype=pl.String,
     )
-
-
-def _exchange_kinds(names: _Names) -> pl.Series:
-    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
-    found = pl.Series([None] * len(frame), dtype=pl.String)
-    for text in frame:
-        # One round per distinct name, not per collective.
-        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
-        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
-        found = found.fill_null(named) if kinds else found
-    return found.fill_null("other").alias("kind")
 
 
 def _sizes_and_types(

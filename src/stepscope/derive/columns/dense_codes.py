@@ -241,7 +241,6 @@ def distinct_runs(
         raise ValueError(f"the kernel refused its arrays ({answer})")
     # Sorting bare keys is several times faster than sorting pairs.
     key = place[spilled].astype(np.int64) * max(executions, 1) + execution[spilled]
-    pairs = np.unique(key)
-    further = np.stack(np.divmod(pairs, max(executions, 1)))
+    further = np.stack(np.divmod(np.unique(key), max(executions, 1)))
     count += np.bincount(further[0], minlength=places)
     return DistinctRuns(count, owner, further)

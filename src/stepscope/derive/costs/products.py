@@ -145,10 +145,9 @@ def _attention_rule(
         if any(one is None or len(one.sizes) != 4 for one in found):
             return None
         # Sequences of unknown lengths, packed in one row.
-        begin = first + 3
         if any(
             tensor.dtype in ("int", "int32") and len(tensor.sizes) == 1
-            for operand in given.tensors[begin:]
+            for operand in given.tensors[first + 3 :]
             for tensor in operand
         ):
             return None

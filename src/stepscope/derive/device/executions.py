@@ -91,9 +91,17 @@ def device_executions(
     rest, counted = everything, _Counted.zero_counts(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
-        counted = _distinct_executions(
-            place, execution, eager=eager, count=places.count
+        found = distinct_runs(
+            place, execution, places=places.count, executions=len(eager)
         )
+        counted = _Counted.zero_counts(places.count, len(eager))
+        counted.executions[:] = found.count
+        np.greater_equal(found.owner, 0, out=counted.launched)
+        owned = np.flatnonzero(counted.launched)
+        counted.add_modes(found.owner[owned], eager[owned])
+        counted.add_modes(found.further[0], eager[found.further[1]])
+        counted.owner[:] = found.owner
+        counted.owner[found.further[1]] = -1
         launched = execution >= 0
         rest = everything - np.bincount(code[launched], minlength=len(places.code))
     rows = pl.DataFrame(
@@ -233,25 +241,6 @@ def executions_of_activities(
     mine = op == by_row(equal, activity_ops.op)
     execution = by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
-
-
-def _distinct_executions(
-    place: NDArray[np.int32],
-    execution: NDArray[np.int32],
-    *,
-    eager: NDArray[np.int8],
-    count: int,
-) -> _Counted:
-    found = distinct_runs(place, execution, places=count, executions=len(eager))
-    counted = _Counted.zero_counts(count, len(eager))
-    counted.executions[:] = found.count
-    np.greater_equal(found.owner, 0, out=counted.launched)
-    owned = np.flatnonzero(counted.launched)
-    counted.add_modes(found.owner[owned], eager[owned])
-    counted.add_modes(found.further[0], eager[found.further[1]])
-    counted.owner[:] = found.owner
-    counted.owner[found.further[1]] = -1
-    return counted
 
 
 def _stored_eager(

@@ -192,8 +192,7 @@ class _Scene(Frozen, frozen=True):
     def _host_requests(
         self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        on_host = absent(self.tracks["device"])
-        mine = on_host[handles(self.events, "track")[rows]]
+        mine = absent(self.tracks["device"])[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
             np.int64
         )
@@ -347,7 +346,20 @@ def request_waits(
         # It is also unknown which calls hand work to a device and wait for it.
         lost = host_classes.host_compute
         missing |= {"host_compute": lost, "blocked": lost}
-    own = _own_work(tracks, events, host_classes.code, served)
+    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
+    served_code = np.zeros(len(host_classes.code), np.uint8)
+    for track in served.tracks.tolist():
+        rows = slice(int(begins[track]), int(ends[track]))
+        served_code[rows] = host_classes.code[rows]
+    own = {
+        track: {
+            name: Spans.union_of(sets[code] for code in wanted if code in sets)
+            for name, wanted in _CODES.items()
+        }
+        for track, sets in flatten_tracks(
+            tracks, events, served_code, sticky=STICKY
+        ).items()
+    }
     times = {
         bucket.name: np.zeros(len(served.start_ps), np.int64)
         for bucket in REQUEST_BUCKETS
@@ -457,23 +469,6 @@ def _served_tasks(
     return pool_tasks(
         events, kinds, nesting, stats=stats, strings=trace.strings, code=label
     )
-
-
-def _own_work(
-    tracks: pl.DataFrame, events: pl.DataFrame, code: NDArray[np.uint8], served: _Served
-) -> dict[int, dict[str, Spans]]:
-    begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
-    mine = np.zeros(len(code), np.uint8)
-    for track in served.tracks.tolist():
-        rows = slice(int(begins[track]), int(ends[track]))
-        mine[rows] = code[rows]
-    return {
-        track: {
-            name: Spans.union_of(sets[code] for code in wanted if code in sets)
-            for name, wanted in _CODES.items()
-        }
-        for track, sets in flatten_tracks(tracks, events, mine, sticky=STICKY).items()
-    }
 
 
 def _device_work(

@@ -86,8 +86,7 @@ class Contexts(Frozen, frozen=True, dict=True):
         at = order[np.searchsorted(self.consumers.row[order], rows)]
         wanted = _Side(*(column[at] for column in self.consumers))
         place, found = _match_sides(wanted, self.producers)
-        count = np.bincount(place, minlength=len(rows))
-        many = np.flatnonzero(count >= _CROWD)
+        many = np.flatnonzero(np.bincount(place, minlength=len(rows)) >= _CROWD)
         crowded = np.zeros(len(rows), np.bool_)
         if len(many):
             some = _Side(*(column[many] for column in wanted))

@@ -104,25 +104,30 @@ def pipeline_graph(
         return WHY["no_pipeline_stages"]
     stages, stage = unite_stages(listed)
     place = ints(listed, "event")
-    order = _outermost_first(listed, stages["depth"].to_numpy()[stage])
+    same = np.ones(len(listed) - 1, np.bool_)
+    for column in ("track", "start_ps", "dur_ps"):
+        values = ints(listed, column)
+        same &= values[1:] == values[:-1]
+    group = np.concatenate(([0], np.cumsum(~same)))
+    order = np.lexsort((stages["depth"].to_numpy()[stage], group))
     stage = stage[order]
     runs = _Executions(place, event_nesting.parent, stage, ints(listed, "start_ps"))
     nested = runs.enclosing
+    key = StatKey.ELEMENT_ID
     handed = _handed_over(
         runs,
         stages,
         events,
-        elements=_element_numbers(trace, tracks, stats),
+        elements=int_values(host_stats(trace.strings, tracks, stats, (key,))[key]),
         marks=_element_marks(event_types, event_kinds),
     )
     alone = np.flatnonzero(nested < 0)
-    found = read_contexts(trace.strings, tracks, events, event_kinds, stats)
     who, calls, crowds = find_callers(
         place[alone],
         parent=event_nesting.parent,
         is_call=runs.is_call,
         events=events,
-        found=found,
+        found=read_contexts(trace.strings, tracks, events, event_kinds, stats),
     )
     inside = np.flatnonzero(nested >= 0)
     parent, child = _distinct_edges(
@@ -174,17 +179,6 @@ class _Executions:
         return np.searchsorted(self.place, rows)
 
 
-def _outermost_first(
-    listed: pl.DataFrame, depth: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    same = np.ones(len(listed) - 1, np.bool_)
-    for column in ("track", "start_ps", "dur_ps"):
-        values = ints(listed, column)
-        same &= values[1:] == values[:-1]
-    run = np.concatenate(([0], np.cumsum(~same)))
-    return np.lexsort((depth, run))
-
-
 def _handed_over(
     runs: _Executions,
     stages: pl.DataFrame,
@@ -221,13 +215,6 @@ def _handed_over(
     taken = Elements(runs.stage[taker], number[known], ends_ps)
     made_at, taken_at = match_handovers(made, taken)
     return taker[taken_at], begun[made_at]
-
-
-def _element_numbers(
-    trace: TraceData, tracks: pl.DataFrame, stats: pl.DataFrame
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    key = StatKey.ELEMENT_ID
-    return int_values(host_stats(trace.strings, tracks, stats, (key,))[key])
 
 
 def _element_marks(

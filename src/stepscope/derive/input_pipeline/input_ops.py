@@ -132,7 +132,19 @@ def input_ops(
         if iterators.code not in ("NO_TFDATA_EVENTS", "FORMAT"):
             doubts |= dict.fromkeys(INPUT_CATEGORIES[:3], iterators)
     else:
-        found.add_ops(*_iterator_ops(iterators), source="iterator")
+        names = iterators["long_name"].unique(maintain_order=True).alias("name")
+        numbered = names.to_frame().with_row_index("op")
+        op = (
+            iterators.select(pl.col("long_name").alias("name"))
+            .join(numbered, on="name", how="left", maintain_order="left")["op"]
+            .to_numpy()
+        )
+        found.add_ops(
+            handles(iterators, "event"),
+            op.astype(np.int64),
+            _named_frame(names, _name_categories(names)),
+            source="iterator",
+        )
     if isinstance(correlation, Unavailable):
         doubts["enqueue"] = correlation
     else:
@@ -282,23 +294,6 @@ def _loader_category(name: str) -> str:
     return WAITING_FOR_WORKERS if _WAITS.search(name) else "preprocessing"
 
 
-def _iterator_ops(
-    iterators: pl.DataFrame,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
-    names = iterators["long_name"].unique(maintain_order=True).alias("name")
-    numbered = names.to_frame().with_row_index("op")
-    op = (
-        iterators.select(pl.col("long_name").alias("name"))
-        .join(numbered, on="name", how="left", maintain_order="left")["op"]
-        .to_numpy()
-    )
-    return (
-        handles(iterators, "event"),
-        op.astype(np.int64),
-        _named_frame(names, _name_categories(names)),
-    )
-
-
 def _ops_by_name(
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -325,11 +320,10 @@ def _ops_by_name(
         ],
         dtype=pl.String,
     )
-    enqueue = is_true(infeed)
     for source, mask, category in (
         ("iterator", dataset, iterator),
         ("loader", named_input, fetching),
-        ("infeed", enqueue, "enqueue"),
+        ("infeed", is_true(infeed), "enqueue"),
         ("copy", copy, "enqueue"),
     ):
         if mask.any():

@@ -155,8 +155,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]
         ],
         pl.Int32,
     )
-    typed = known.with_columns(consumer, pl.col("depth").cast(pl.Int32))
-    return typed, numbered.code
+    return known.with_columns(consumer, pl.col("depth").cast(pl.Int32)), numbered.code
 
 
 def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
@@ -178,8 +177,7 @@ def list_pipelines(
         of_root, return_index=True, return_inverse=True
     )
     order = np.argsort(first)
-    feeding = stages.filter(pl.col("feeds_device"))
-    fed = handles(feeding, "consumer")
+    fed = handles(stages.filter(pl.col("feeds_device")), "consumer")
     on_device = np.isin(distinct[order], last_stages(stages)[fed[fed >= 0]])
     numbers = np.where(on_device, np.cumsum(on_device), np.cumsum(~on_device)) - 1
     names = [

@@ -138,8 +138,7 @@ def worker_functions(
     if isinstance(windows, Unavailable):
         return windows
     starts = ints(windows.measured, "start_ps")
-    ends = ints(windows.measured, "end_ps")
-    steps = Spans.from_events(starts, ends - starts)
+    steps = Spans.from_events(starts, ints(windows.measured, "end_ps") - starts)
     row = _InARow.line_up_workers(worker_frames, steps)
     if not len(row.looked):
         return WHY["no_worker_samples"]

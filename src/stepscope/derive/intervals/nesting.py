@@ -308,9 +308,8 @@ def innermost_at(
         at = _nesting_order(start_ps[begin:end], dur_ps[begin:end]) + begin
         place = np.full(end + 1, -1, np.int32)
         place[at] = np.arange(len(at))
-        around = place[parent[at]]
         answer = kernels.running(
-            *(start_ps[at], dur_ps[at], around, 0, len(at), times, inner)
+            *(start_ps[at], dur_ps[at], place[parent[at]], 0, len(at), times, inner)
         )
         inner = np.where(inner >= 0, at[inner], -1).astype(np.int32)
     if answer < 0:

@@ -407,8 +407,7 @@ def _unite_events(
 
 def _merge_sets(kernel: Callable[..., int], a: Spans, b: Spans) -> Spans:
     out = np.empty((2, len(a) + len(b)), np.int64)
-    count = kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out)
-    return _trim_output(out, count)
+    return _trim_output(out, kernel(a.start_ps, a.end_ps, b.start_ps, b.end_ps, out))
 
 
 def _trim_output(out: NDArray[np.int64], count: int) -> Spans:

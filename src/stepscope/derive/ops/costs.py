@@ -160,12 +160,11 @@ def _costs_by_copies(
     executions: DeviceExecutions,
     device_activity: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
         filled(device_activity["bytes"], 0),
         count=len(activity_classes.rows),
-        where=known,
+        where=held(device_activity["bytes"]),
     )
     times = np.zeros(256, np.int64)
     times[list(_TIMES_MOVED)] = list(_TIMES_MOVED.values())

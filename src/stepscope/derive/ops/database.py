@@ -165,11 +165,10 @@ def host_ops(
         counts = np.bincount(found.op[launches], minlength=count)
         launching = pl.Series("launching", counts.astype(np.int64))
     hull_ps = int((found.start_ps + found.dur_ps).max()) - int(found.start_ps.min())
-    busy_ps = Spans.from_events(found.start_ps, found.dur_ps).length_ps
     return HostOps(
         _unite_recompiled(found.ops.hstack([*sums, launching]), tuple(columns)),
         hull_ps=hull_ps,
-        idle_ps=hull_ps - busy_ps,
+        idle_ps=hull_ps - Spans.from_events(found.start_ps, found.dur_ps).length_ps,
         step_count=step_count,
         without_values=found.without_values,
     )
@@ -231,11 +230,10 @@ def device_ops(
         mine = device == number
         found[mine] = spent[group[mine]]
         looked_at |= mine
-    exposed = nullable("exposed_ps", found, looked_at)
     rows = (
         places.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
-        .hstack([exposed])
+        .hstack([nullable("exposed_ps", found, looked_at)])
         .hstack(
             _device_sums(
                 activity_classes, class_totals, device_executions, tensor_cores

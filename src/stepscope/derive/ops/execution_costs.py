@@ -151,8 +151,7 @@ def run_costs(
             cost = np.full(len(hlo), -1, np.int64)
             if name in instruction_costs.columns:
                 some = np.flatnonzero(hlo >= 0)
-                values = instruction_costs[name].fill_null(-1).to_numpy()
-                cost[some] = values[hlo[some]]
+                cost[some] = instruction_costs[name].fill_null(-1).to_numpy()[hlo[some]]
         if not isinstance(type_stats, Unavailable):
             # By op the value recorded with its activities' names, -1 for none.
             stored = np.full(len(ops), -1, np.int64)
@@ -216,7 +215,11 @@ def execution_costs(
         inside_out = np.split(order, cuts)[::-1]
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
-    _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
+    if len(found.ops) and not isinstance(instruction_costs, Unavailable):
+        row = filled(found.ops["hlo"], -1)[found.op]
+        known = np.flatnonzero(row >= 0)
+        for name, target in (("flops", flops), ("accessed_bytes", accessed)):
+            target[known] = filled(instruction_costs[name], _UNKNOWN)[row[known]]
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
@@ -263,22 +266,6 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
             if moved is not None:
                 accessed[code] = moved
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
-
-
-def _charge_instructions(
-    found: HostOpEvents,
-    instruction_costs: pl.DataFrame | Unavailable,
-    *,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
-) -> None:
-    if isinstance(instruction_costs, Unavailable) or not len(found.ops):
-        return
-    row = filled(found.ops["hlo"], -1)[found.op]
-    known = np.flatnonzero(row >= 0)
-    for column, target in (("flops", flops), ("accessed_bytes", accessed)):
-        values = filled(instruction_costs[column], _UNKNOWN)
-        target[known] = values[row[known]]
 
 
 def _collect_operands(

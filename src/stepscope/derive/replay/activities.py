@@ -225,8 +225,7 @@ def sample_windows(
     kept = kept[ends[kept] > starts[kept]]
     if not len(kept):
         return NO_STEPS
-    breaks = np.flatnonzero(np.diff(kept) != 1) + 1
-    runs = np.split(kept, breaks)
+    runs = np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1)
     rows = max(runs, key=len)[-most:]
     first = int(rows[0])
     lead = int(starts[max(first - 1, 0)])

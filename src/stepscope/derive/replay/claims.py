@@ -157,8 +157,7 @@ def synchronising_removed(graph: Graph, chosen: NDArray[np.bool_]) -> Edit:
     edit, edges = unchanged_edit(graph), graph.edges
     gone = chosen[edges.target] & graph.measured[edges.target]
     gone &= edges.kind == EdgeKind.SYNCHRONISE
-    lag_ps = np.where(gone, NEVER, edges.lag_ps)
-    return msgspec.structs.replace(edit, lag_ps=lag_ps)
+    return msgspec.structs.replace(edit, lag_ps=np.where(gone, NEVER, edges.lag_ps))
 
 
 def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
@@ -172,8 +171,7 @@ def launched_as_one(graph: Graph, group: NDArray[np.int32]) -> Edit:
     number = group[edges.target[launch]]
     launch = launch[(number >= 0) & graph.measured[edges.target[launch]]]
     number = group[edges.target[launch]]
-    called = nodes.start_ps[edges.source[launch]]
-    order = np.lexsort((called, number))
+    order = np.lexsort((nodes.start_ps[edges.source[launch]], number))
     launch, number = launch[order], number[order]
     first = np.ones(len(launch), np.bool_)
     first[1:] = number[1:] != number[:-1]

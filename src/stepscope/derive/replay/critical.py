@@ -323,8 +323,7 @@ def path_owners(
     lasted = np.concatenate([pieces.end_ps - pieces.start_ps for pieces in paths])
     # What a piece is, its recorded place tells; how long it is, the replay.
     owners = owned.piece_owners(node, edge, recorded[node], ends[node])
-    long = (edge == NODE) & silences.may_hold(node)
-    for at in np.flatnonzero(long).tolist():
+    for at in np.flatnonzero((edge == NODE) & silences.may_hold(node)).tolist():
         one = int(node[at])
         if 2 * silences.silent_time(one) > int(run.dur_ps[one]):
             owners[at] = owned.working_owner(int(recorded[one]), int(ends[one]))

@@ -182,8 +182,7 @@ def _neighbour_by_call(
     Streams of several devices may have one number.
     """
     found = np.full(len(stream), _NONE, np.int64)
-    pairs = np.unique(np.stack([device, stream]), axis=1).T.tolist()
-    for of_device, one in pairs:
+    for of_device, one in np.unique(np.stack([device, stream]), axis=1).T.tolist():
         belongs = (activities.stream == one) & (activities.number >= 0)
         if of_device >= 0:
             belongs &= activities.device == of_device

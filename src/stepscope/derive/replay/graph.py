@@ -209,8 +209,10 @@ def _build_graph(
         edges.append(across_edges(activities, slack, first=first, pace=pace))
     boundary = host.pieces_starting(bound_thread, chosen.bounds_ps)
     if chosen.by_device and activities is not None:
-        boundary = first + _activities_at_bounds(activities, chosen.bounds_ps)
-        boundary[boundary < first] = _NONE
+        order = np.argsort(activities.start_ps, kind="stable")
+        starts = activities.start_ps[order]
+        at = np.minimum(np.searchsorted(starts, chosen.bounds_ps), len(starts) - 1)
+        boundary = np.where(starts[at] == chosen.bounds_ps, first + order[at], _NONE)
     return _finish_graph(
         chosen,
         nodes,
@@ -379,16 +381,6 @@ def _slack_of_nodes(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
     np.maximum.at(bound, edges.target, ready)
     slack: NDArray[np.int64] = np.where(bound > NEVER, nodes.start_ps - bound, 0)
     return slack
-
-
-def _activities_at_bounds(
-    activities: Activities, bounds_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return an activity that begins at each bound; a large negative one for none."""
-    order = np.argsort(activities.start_ps, kind="stable")
-    starts = activities.start_ps[order]
-    at = np.minimum(np.searchsorted(starts, bounds_ps), len(starts) - 1)
-    return np.where(starts[at] == bounds_ps, order[at], -(2**31))
 
 
 def _finish_graph(

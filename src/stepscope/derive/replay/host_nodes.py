@@ -152,8 +152,7 @@ def host_nodes(
     starts = [lines.moment_keys(place, spans.start_ps) for place, spans in parts]
     ends = [lines.moment_keys(place, spans.end_ps) for place, spans in parts]
     nothing = np.empty(0, np.int64)
-    begins = np.concatenate([nothing, *starts])
-    alive = Spans(begins, np.concatenate([nothing, *ends]))
+    alive = Spans(np.concatenate([nothing, *starts]), np.concatenate([nothing, *ends]))
     began = lines.moment_keys(waits.thread, waits.began_ps)
     resumed = lines.moment_keys(waits.thread, waits.resumed_ps)
     ended = lines.moment_keys(waits.thread, waits.ended_ps)
@@ -281,8 +280,7 @@ def device_waits(
         return DeviceWaits(Waits(thread, began, began.copy(), ended), nothing, nothing)
     done = np.where(last >= 0, activities.end_ps[np.maximum(last, 0)], _NEVER)
     stream = np.argmax(done, axis=0)
-    binding = done[stream, np.arange(len(began))]
-    resumed = np.clip(binding, began, ended)
+    resumed = np.clip(done[stream, np.arange(len(began))], began, ended)
     edge = (last >= 0) & wide
     edge[stream, np.arange(len(began))] = last[stream, np.arange(len(began))] >= 0
     of_stream, wait = np.nonzero(edge)

@@ -83,9 +83,18 @@ def without_owners(
     busy = Spans.union_of(spans for spans, _ in work)
     for track in np.unique(nodes.track[host]).tolist():
         mine = np.flatnonzero(host & (nodes.track == track))
-        own, other = _work_of_thread(host_classes, track, owners, within)
+        # At an instant of one owner the work for another one stays.
+        own_sets: list[Spans] = []
+        other_sets: list[Spans] = []
+        for code, worked in host_classes.by_thread.get(track, {}).items():
+            owner = OWNER_OF_CODE.get(HostCode(code))
+            if owner is not None:
+                (own_sets if owner in owners else other_sets).append(
+                    worked.clip(*within)
+                )
         # Beside work that goes, only what a thread does for the same owners goes.
-        spans = (gone - other) | (busy & own)
+        stays, goes = Spans.union_of(other_sets), Spans.union_of(own_sets)
+        spans = (gone - stays) | (busy & goes)
         less[mine] = spans.within(nodes.start_ps[mine], graph.end_ps[mine])
     for spans, at in work:
         less[at] += spans.within(nodes.start_ps[at], graph.end_ps[at])
@@ -204,23 +213,6 @@ def silent_share(graph: Graph, edit: Edit, silences: Silences) -> float:
         for node in node_rows[silences.may_hold(node_rows)].tolist():
             silent += min(silences.silent_time(node), int(run.dur_ps[node]))
     return silent / whole if whole else 0.0
-
-
-def _work_of_thread(
-    classes: HostClasses, track: int, owners: Collection[str], within: tuple[int, int]
-) -> tuple[Spans, Spans]:
-    """Return where a thread works for some owners, and where for others.
-
-    At an instant of one owner the work for another one stays.
-    """
-    sets = classes.by_thread.get(track, {})
-    own: list[Spans] = []
-    other: list[Spans] = []
-    for code, spans in sets.items():
-        owner = OWNER_OF_CODE.get(HostCode(code))
-        if owner is not None:
-            (own if owner in owners else other).append(spans.clip(*within))
-    return Spans.union_of(own), Spans.union_of(other)
 
 
 def _work_by_owner(

@@ -134,8 +134,7 @@ class BackWalk:
         waited = np.where(edges.from_start[via[led]], 0, run.dur_ps[source])
         steps[led, 2] = run.start_ps[source] + waited
         reached = np.minimum.accumulate(np.append(np.int64(last_ps), steps.ravel()))
-        left = int(reached[-1])
-        if left > first_ps:
+        if int(reached[-1]) > first_ps:
             reached = np.append(reached, first_ps)
             last_node = int(node[-1]) if len(node) else 0
             node, via = np.append(node, last_node), np.append(via, NOTHING)
@@ -154,7 +153,14 @@ class BackWalk:
     def _path_nodes(
         self, last: int, first_ps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        node, from_start = _deciding_node(self._graph, self._run, last)
+        when = int(self._run.bounds_ps[last])
+        last_node = int(self._graph.boundary[last])
+        if last_node >= 0 and int(self._run.start_ps[last_node]) == when:
+            node, from_start = last_node, True
+        else:
+            ends = self._run.start_ps + self._run.dur_ps
+            done = np.flatnonzero((self._graph.completes <= last) & (ends == when))
+            node, from_start = (int(done[-1]), False) if len(done) else (-1, False)
         start, before = self._start, self._before
         found = []
         while node >= 0:
@@ -231,13 +237,12 @@ def replay_check(*, step_graph: Graph) -> Identity:
     )
     measured = np.diff(chosen.bounds_ps)
     errors: NDArray[np.float64] = 100 * np.abs(np.diff(bounds) - measured) / measured
-    counted = step_graph.may_wait & step_graph.measured
     return Identity(
         windows=chosen.count,
         median_error_percent=float(np.median(errors)),
         p95_error_percent=float(np.percentile(errors, _HIGH)),
         unexplained_percent=100 * step_graph.unexplained_share,
-        starts=int(counted.sum()),
+        starts=int((step_graph.may_wait & step_graph.measured).sum()),
         kept_percent=100 * kept_share(step_graph, run),
     )
 
@@ -296,17 +301,6 @@ def reached_bounds(
     found[at] = np.maximum(found[at], start_ps[graph.boundary[known]])
     # What is done by one bound is done by the next.
     return np.maximum.accumulate(found[:-1])
-
-
-def _deciding_node(graph: Graph, run: Replayed, bound: int) -> tuple[int, bool]:
-    """Return the node that a bound was reached with, and whether its begin is meant."""
-    when = int(run.bounds_ps[bound])
-    node = int(graph.boundary[bound])
-    if node >= 0 and int(run.start_ps[node]) == when:
-        return node, True
-    ends = run.start_ps + run.dur_ps
-    done = np.flatnonzero((graph.completes <= bound) & (ends == when))
-    return (int(done[-1]), False) if len(done) else (-1, False)
 
 
 def window_paths(graph: Graph, run: Replayed) -> Iterator[PathPieces]:

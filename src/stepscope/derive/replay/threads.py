@@ -152,9 +152,15 @@ class _Look:
         sets = self._classes.by_thread.get(track, {})
         for_device = self._union_codes(sets, self._for_device)
         for_thread = self._union_codes(sets, self._for_thread) - for_device
-        for_thread = self._without_calls(
-            _waits_without_work(for_thread, start, dur), track
-        )
+        waits = _waits_without_work(for_thread, start, dur)
+        if self._activities is None or not len(waits):
+            for_thread = waits
+        else:
+            mine = self._activities.caller == track
+            called = np.sort(self._activities.called_ps[mine])
+            first = np.searchsorted(called, waits.start_ps, side="left")
+            plain = np.searchsorted(called, waits.end_ps, side="left") == first
+            for_thread = Spans(waits.start_ps[plain], waits.end_ps[plain])
         return Thread(
             track,
             is_program,
@@ -168,15 +174,6 @@ class _Look:
             self._on_device and track in self._driving,
             np.sort(np.concatenate((start, start + dur))),
         )
-
-    def _without_calls(self, waits: Spans, track: int) -> Spans:
-        if self._activities is None or not len(waits):
-            return waits
-        mine = self._activities.caller == track
-        called = np.sort(self._activities.called_ps[mine])
-        first = np.searchsorted(called, waits.start_ps, side="left")
-        plain = np.searchsorted(called, waits.end_ps, side="left") == first
-        return Spans(waits.start_ps[plain], waits.end_ps[plain])
 
     def _alive_spans(self, ran: Spans, *, is_program: bool) -> Spans:
         hull = ran.hull

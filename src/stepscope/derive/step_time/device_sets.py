@@ -76,7 +76,19 @@ def device_sets(
         ints(device_activity, "dur_ps"),
     )
     order = owner_places(codes(device_activity, "kind"), precision)
-    untold = _untold_widths(order, dur_ps, precision)
+    computes = precision.bits > 0
+    total = int(dur_ps[computes].sum())
+    is_default = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
+    why = untold_widths(int(dur_ps[is_default].sum()) / total if total else 0.0)
+    if why is None:
+        untold = {}
+    else:
+        present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
+        untold = {
+            name: why
+            for place, name in enumerate(BUSY_OWNERS)
+            if name in _WIDTHS and place not in present
+        }
     found = []
     for number, rows in _rows_by_device(handles(device_activity, "device")):
         of_rows, starts, durs = order[rows], start_ps[rows], dur_ps[rows]
@@ -100,23 +112,6 @@ def device_sets(
 
 #: Only tracers of streams see copies between host and device.
 _TRANSFERS: Final = ("copy_out", "copy_in")
-
-
-def _untold_widths(
-    order: NDArray[np.uint8], dur_ps: NDArray[np.int64], precision: Precision
-) -> dict[str, Unavailable]:
-    computes = precision.bits > 0
-    total = int(dur_ps[computes].sum())
-    untold = computes & (precision.evidence == PrecisionEvidence.DEFAULT)
-    why = untold_widths(int(dur_ps[untold].sum()) / total if total else 0.0)
-    if why is None:
-        return {}
-    present = set(np.unique(order[computes & (dur_ps > 0)]).tolist())
-    return {
-        name: why
-        for place, name in enumerate(BUSY_OWNERS)
-        if name in _WIDTHS and place not in present
-    }
 
 
 def _unrecorded_owners(

@@ -197,8 +197,7 @@ class HostEvents(Frozen, frozen=True):
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
     def _on_threads(self) -> NDArray[np.bool_]:
-        on_host = absent(self.tracks["device"])
-        threads: NDArray[np.bool_] = on_host & (
+        threads: NDArray[np.bool_] = absent(self.tracks["device"]) & (
             codes(self.tracks, "kind") == TRACK_CODES["thread"]
         )
         return threads

@@ -190,5 +190,4 @@ def _outermost_places(
     if not len(start_ps):
         return np.empty(0, np.intp)
     reach = np.maximum.accumulate(end_ps)
-    outside = np.concatenate(([True], start_ps[1:] >= reach[:-1]))
-    return np.flatnonzero(outside)
+    return np.flatnonzero(np.concatenate(([True], start_ps[1:] >= reach[:-1])))

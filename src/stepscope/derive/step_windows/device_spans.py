@@ -59,8 +59,7 @@ def device_spans(
         nothing = pl.lit(None, pl.Int64)
         both = measured.with_columns(stored_start_ps=nothing, stored_end_ps=nothing)
     else:
-        stored = steps.stored
-        keyed = stored.with_columns(
+        keyed = steps.stored.with_columns(
             pl.Series("step_row", _step_of_stored(steps), dtype=pl.Int32)
         ).filter((pl.col("step_row") >= 0) & pl.col("device").is_not_null())
         length_ps = pl.col("end_ps") - pl.col("start_ps")

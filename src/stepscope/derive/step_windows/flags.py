@@ -129,7 +129,13 @@ def window_flags(
         unrecorded = _unrecorded_steps(steps, correlation)[step]
     if facts.complete_until_ps is not None:
         unrecorded |= end > facts.complete_until_ps
-    other = _other_kinds(steps, facts, device_activity, activity_steps)[step]
+    count = len(steps.rows)
+    work = None
+    if device_activity is not None and activity_steps is not None:
+        work = device_work(device_activity, activity_steps)
+    if work is None:
+        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
+    other = other_kinds(work, count, np.arange(count) < count - 1)[step]
     other &= ~unrecorded
     early = warm_up(steps, facts.events, facts.event_kinds)[step]
     # When the host compiled or traced a function anew.
@@ -170,21 +176,6 @@ def window_flags(
         dtype=pl.List(pl.String),
     )
     return names.gather(place).alias("flags")
-
-
-def _other_kinds(
-    steps: Steps,
-    facts: WindowFacts,
-    device_activity: pl.DataFrame | None,
-    activity_steps: NDArray[np.int32] | None,
-) -> NDArray[np.bool_]:
-    n = len(steps.rows)
-    work = None
-    if device_activity is not None and activity_steps is not None:
-        work = device_work(device_activity, activity_steps)
-    if work is None:
-        work = host_work(steps, facts.tracks, facts.events, facts.event_kinds)
-    return other_kinds(work, n, np.arange(n) < n - 1)
 
 
 def _length_outliers(
@@ -250,8 +241,7 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> NDArray[np.bool
     type_ = handles(launches, "type")
     leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
     leading[type_[executed]] = True
-    leads = by_row(leading, type_)
-    called = np.bincount(step[leads], minlength=n + 1)[1:]
+    called = np.bincount(step[by_row(leading, type_)], minlength=n + 1)[1:]
     some = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
     fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)

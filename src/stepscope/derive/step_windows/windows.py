@@ -176,7 +176,27 @@ def step_kernels(
     )
     launches = hulls.count
     if correlation is not None:
-        launches = _launches_by_step(step, correlation, steps)
+        of_steps = step >= 0
+        launch = np.where(of_steps, correlation.launch_of_activity, np.int32(-1))
+        room = _USUAL_SPILLS
+        while True:
+            owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
+            count = np.zeros(steps, np.int64)
+            # Nearly every call belongs to one step; only the others are worth sorting.
+            spilled = np.empty(room, np.int64)
+            spills = accepted_answer(
+                kernels.executions(step, launch, owner, count, spilled)
+            )
+            if spills <= room:
+                break
+            room = spills
+        others = spilled[:spills]
+        extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
+        launches = (
+            count
+            + np.bincount(extra, minlength=steps)
+            + np.bincount(step[of_steps & (launch < 0)], minlength=steps)
+        )
     return StepKernels("device", hulls.first_ps, hulls.last_ps, launches)
 
 
@@ -206,38 +226,10 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
     """
     highest = np.iinfo(np.int64).max
     own = np.where(run.any, run.first_ps, highest)
-    following = np.minimum.accumulate(own[::-1])[::-1]
-    begins = np.where(run.any, own, following)
+    begins = np.where(run.any, own, np.minimum.accumulate(own[::-1])[::-1])
     begins = np.where(begins == highest, run.last_ps.max(), begins)
     found: NDArray[np.int64] = np.maximum.accumulate(begins)
     return found
-
-
-def _launches_by_step(
-    step: NDArray[np.int32], correlation: Correlation, steps: int
-) -> NDArray[np.int64]:
-    chosen = step >= 0
-    launch = np.where(chosen, correlation.launch_of_activity, np.int32(-1))
-    room = _USUAL_SPILLS
-    while True:
-        owner = np.full(len(correlation.activity_count_of_launch), -1, np.int32)
-        count = np.zeros(steps, np.int64)
-        # Nearly every call belongs to one step; only the others are worth sorting.
-        spilled = np.empty(room, np.int64)
-        spills = accepted_answer(
-            kernels.executions(step, launch, owner, count, spilled)
-        )
-        if spills <= room:
-            break
-        room = spills
-    others = spilled[:spills]
-    extra = np.unique(np.stack([step[others], launch[others]]), axis=1)[0]
-    called_nowhere = step[chosen & (launch < 0)]
-    return (
-        count
-        + np.bincount(extra, minlength=steps)
-        + np.bincount(called_nowhere, minlength=steps)
-    )
 
 
 #: What lies between two steps is less than this share of them: the range is the step.
@@ -347,7 +339,19 @@ def windows(
 ) -> Windows | Unavailable:
     """Place the windows and flag what is special about each."""
     if isinstance(steps, Unavailable):
-        return _whole_profile(environment)
+        begin, end = environment.select("begin_ps", "end_ps").row(0)
+        if begin is None or end is None:
+            return NOTHING_RECORDED
+        row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}
+        whole = pl.DataFrame(
+            {name: [row.get(name)] for name in WINDOW_ROWS}, schema=WINDOW_ROWS
+        )
+        return Windows(
+            whole,
+            "profile",
+            has_steps=False,
+            device_spans=pl.DataFrame(schema=DEVICE_SPANS),
+        )
     activity = None if isinstance(device_activity, Unavailable) else device_activity
     correlated = None if isinstance(correlation, Unavailable) else correlation
     of_steps = None if isinstance(activity_steps, Unavailable) else activity_steps
@@ -393,7 +397,15 @@ def windows(
 def _place_windows(
     steps: Steps, spans: pl.DataFrame, run: StepKernels
 ) -> tuple[pl.DataFrame, str]:
-    last, busy = _last_activity(spans, len(steps.rows))
+    count = len(steps.rows)
+    last, busy = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    known_ends = (
+        spans.filter(pl.col("last_end_ps").is_not_null())
+        .group_by("step_row")
+        .agg(pl.col("last_end_ps").max())
+    )
+    row = handles(known_ends, "step_row")
+    last[row], busy[row] = ints(known_ends, "last_end_ps"), True
     anchor = window_anchor(steps, run)
     if anchor == "executor":
         last, busy = run.last_ps, run.any
@@ -438,33 +450,6 @@ def _place_windows(
     return rows.with_columns(device_step_time_ps=longest), anchor
 
 
-def _whole_profile(environment: pl.DataFrame) -> Windows | Unavailable:
-    begin, end = environment.select("begin_ps", "end_ps").row(0)
-    if begin is None or end is None:
-        return NOTHING_RECORDED
-    row = {"start_ps": begin, "end_ps": end, "open_end": False, "flags": []}
-    rows = pl.DataFrame(
-        {name: [row.get(name)] for name in WINDOW_ROWS}, schema=WINDOW_ROWS
-    )
-    return Windows(
-        rows, "profile", has_steps=False, device_spans=pl.DataFrame(schema=DEVICE_SPANS)
-    )
-
-
-def _last_activity(
-    spans: pl.DataFrame, steps: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    last, busy = np.zeros(steps, np.int64), np.zeros(steps, np.bool_)
-    known = (
-        spans.filter(pl.col("last_end_ps").is_not_null())
-        .group_by("step_row")
-        .agg(pl.col("last_end_ps").max())
-    )
-    row = handles(known, "step_row")
-    last[row], busy[row] = ints(known, "last_end_ps"), True
-    return last, busy
-
-
 def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -> bool:
     """Return whether the last step is a whole one of PyTorch's profiler.
 
@@ -473,8 +458,7 @@ def closes_itself(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) -
     rows = steps.rows
     if rows.height < 2 or rows.select("event", "end_ps").null_count().row(0) != (0, 0):
         return False
-    marks = ints(rows, "event")
-    types = handles(events, "type")[marks]
+    types = handles(events, "type")[ints(rows, "event")]
     if not event_kinds.has(EventFlag.PROFILER_STEP)[types].all():
         return False
     start, end = ints(rows, "start_ps"), ints(rows, "end_ps")

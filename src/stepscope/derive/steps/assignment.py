@@ -63,8 +63,7 @@ def activity_steps(
     track = handles(device_activity, "track")
     if not len(found) or (found >= 0).all():
         return found
-    rows = np.arange(len(found))
-    last = np.maximum.accumulate(np.where(found >= 0, rows, -1))
+    last = np.maximum.accumulate(np.where(found >= 0, np.arange(len(found)), -1))
     filled = np.where(last >= 0, found[last], np.int32(-1))
     same = (last >= 0) & (track[last] == track)
     return np.where(same, filled, np.int32(-1)).astype(np.int32)

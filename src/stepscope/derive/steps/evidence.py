@@ -152,8 +152,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         for calls in self._calls:
             shared = 0
             for thread in np.unique(track).tolist():
-                at = start_ps[track == thread]
-                call = calls.get(thread, _NONE).calls_around(at)
+                call = calls.get(thread, _NONE).calls_around(start_ps[track == thread])
                 shared += len(np.unique(call[call >= 0])) + int((call < 0).sum())
             if len(start_ps) >= _PER_CALL * shared:
                 return True
@@ -245,8 +244,7 @@ class StepEvidence(Frozen, frozen=True, dict=True):
         at = np.concatenate([start[op], start[node]])
         order = np.argsort(at, kind="stable")
         of_node = order >= len(op)
-        of_op = np.append([True], ~of_node[:-1])
-        found: NDArray[np.int64] = at[order[of_node & of_op]]
+        found: NDArray[np.int64] = at[order[of_node & np.append([True], ~of_node[:-1])]]
         return found
 
     def _edges_on_device(self) -> Iterator[NDArray[np.int64]]:

@@ -145,7 +145,6 @@ def _measured_launch(
     track = evidence.tracks["name"][launch.track]
     period = measure_boundaries(sequence, launch.start_ps)
     begins = launch.start_ps
-    op_by_op = evidence.runs_op_by_op(period.n, executed=period.repeats)
     return Measured(
         source="launch",
         what=f"launches of {name} on {track}, by the {sequence.what}",
@@ -155,7 +154,7 @@ def _measured_launch(
         track=np.full(len(launch.start_ps), launch.track, np.int32),
         slack_ps=None,
         on_device=evidence.tracks["device"][launch.track] is not None,
-        edge=not op_by_op
+        edge=not evidence.runs_op_by_op(period.n, executed=period.repeats)
         or not evidence.lacks_an_edge(begins, on_device=False, programs=False),
     )
 

@@ -241,7 +241,12 @@ def begin_of_cycle(
     cuts = np.searchsorted(start, edges, side="left")
     lengths = np.diff(np.concatenate(([0], cuts, [len(start)])))
     cycle = np.repeat(np.arange(-1, len(edges)), lengths)
-    fetches = _fetches_input(events, event_kinds, track, start, end)
+    waits = event_kinds.host_class == HostClass.INPUT_WAIT
+    fetches = np.zeros(len(start), np.bool_)
+    if waits.any():
+        is_wait = waits[handles(events, "type")] & (handles(events, "track") == track)
+        began = np.sort(ints(events, "start_ps")[is_wait])
+        fetches = np.searchsorted(began, end) > np.searchsorted(began, start)
     first = _first_fetches(fetches, cycle, start, end)
     if first is not None:
         return Boundaries(start[first], pause[first], clear=True)
@@ -320,24 +325,5 @@ def _once_per_cycle(
     ).reshape(names, cycles)
     # The last cycle may be cut, and so may be what precedes the first.
     once = (cell[:, :-1] == 1).mean(axis=1)
-    before = np.bincount(code[~inside], minlength=names)
-    most = np.maximum(cell.max(axis=1), before)
+    most = np.maximum(cell.max(axis=1), np.bincount(code[~inside], minlength=names))
     return np.flatnonzero((once >= _NEARLY_ALL) & (most == 1))
-
-
-def _fetches_input(
-    events: pl.DataFrame,
-    event_kinds: EventKinds,
-    track: int,
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    waits = event_kinds.host_class == HostClass.INPUT_WAIT
-    if not waits.any():
-        return np.zeros(len(start), np.bool_)
-    row = np.flatnonzero(
-        waits[handles(events, "type")] & (handles(events, "track") == track)
-    )
-    at = np.sort(ints(events, "start_ps")[row])
-    found: NDArray[np.bool_] = np.searchsorted(at, end) > np.searchsorted(at, start)
-    return found

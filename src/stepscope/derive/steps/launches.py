@@ -112,8 +112,7 @@ def count_runs(
     count = 0
     for track in np.unique(thread).tolist():
         mine = at[thread == track]
-        spans = runs.get(track, Spans.empty())
-        run = spans.holding(mine)
+        run = runs.get(track, Spans.empty()).holding(mine)
         count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 
@@ -158,8 +157,7 @@ def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[L
         first = program.first[code]
         # The begins of a thread's events that lie in no earlier one.
         end = start[mine] + dur[mine]
-        reach = np.maximum.accumulate(end)
-        inside = np.concatenate([[False], end[1:] <= reach[:-1]])
+        inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
         starts: NDArray[np.int64] = start[mine][~inside]
         found.append(Launch(int(track[first]), int(of_type[first]), starts))
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]

@@ -118,7 +118,15 @@ def numbered_events(
     event, number = event[present], number[present]
     level, has_level = level[present], has_level[present]
     marks = _build_marks(events, event, number)
-    level = np.where(has_level, level, _shared_level(type_stats, marks.type, root_key))
+    rows = rows_with_key(type_stats, "type", root_key)
+    # The `_r` that all events of a type share; 0 where there is none.
+    shared_level = np.zeros(len(marks.type), np.int64)
+    if len(rows.owner):
+        owners = np.unique(rows.owner)
+        level_of_owner, _ = numbers_of(rows, owners, root_key)
+        at = np.minimum(np.searchsorted(owners, marks.type), len(owners) - 1)
+        shared_level = np.where(owners[at] == marks.type, level_of_owner[at], 0)
+    level = np.where(has_level, level, shared_level)
     on_host = _is_thread(tracks)[marks.track]
     root = (level >= 1) | event_kinds.has(EventFlag.TRACE_CONTEXT)[marks.type]
     return marks.choose_marks(on_host), root[on_host]
@@ -170,10 +178,8 @@ def numbered_ranges(
     named = held(parts["number"])
     of_type = handles(events, "type")
     event = picked(of_type, named).astype(np.int32)
-    number = filled(parts["number"], 0)[of_type[event]]
-    marks = _build_marks(events, event, number)
-    keep = _is_thread(tracks)[marks.track]
-    marks = marks.choose_marks(keep)
+    marks = _build_marks(events, event, filled(parts["number"], 0)[of_type[event]])
+    marks = marks.choose_marks(_is_thread(tracks)[marks.track])
     if not len(marks):
         return marks
     texts, text = np.unique(
@@ -187,19 +193,6 @@ def numbered_ranges(
     return marks.choose_marks(
         ((falls == 0) & (size >= 2))[run] | (sure & (falls == 0)[run])
     )
-
-
-def _shared_level(
-    type_stats: pl.DataFrame, types: NDArray[np.int32], root_key: int
-) -> NDArray[np.int64]:
-    """Return the `_r` that all events of a type share; 0 where there is none."""
-    rows = rows_with_key(type_stats, "type", root_key)
-    if not len(rows.owner):
-        return np.zeros(len(types), np.int64)
-    owners = np.unique(rows.owner)
-    level, _ = numbers_of(rows, owners, root_key)
-    at = np.minimum(np.searchsorted(owners, types), len(owners) - 1)
-    return np.where(owners[at] == types, level[at], 0)
 
 
 def _build_marks(
@@ -269,14 +262,13 @@ def find_markers(
         strings=trace.strings,
         event_kinds=event_kinds,
     )
-    ranges = numbered_ranges(tracks, events, event_types)
     sources = (
         (marks.choose_marks(has_root), step_sources.ROOT_MARKER),
         (
             growing_numbers(marks.choose_marks(~has_root), event_types),
             step_sources.MARKER,
         ),
-        (ranges, step_sources.NUMBERED_RANGE),
+        (numbered_ranges(tracks, events, event_types), step_sources.NUMBERED_RANGE),
     )
     keys = [
         find_handle(trace.strings, key) for key in (StatKey.GROUP_ID, StatKey.N_STEPS)
@@ -288,10 +280,9 @@ def find_markers(
             values = [_own_values(outermost, stats, key) for key in keys]
             stored = stored_names(trace, outermost, stats)
             rows = _step_rows(outermost, event_types, stored, *values)
-            names = rows["marker"].unique(maintain_order=True).to_list()
             candidate = Candidate(
                 source="marker",
-                what=", ".join(names),
+                what=", ".join(rows["marker"].unique(maintain_order=True).to_list()),
                 n=len(rows),
                 period_ps=median_period(ints(rows, "start_ps")),
                 coverage=None,
@@ -422,8 +413,7 @@ def engine_iterations(
 ) -> FoundSteps | None:
     """Return one step per iteration, also of a single one; None without any."""
     of_type = handles(events, "type")
-    ranges = event_kinds.has(EventFlag.ENGINE_ITERATION)
-    row = picked(of_type, ranges)
+    row = picked(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
     # In time order, the ranges that lie in no other range of their thread.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))

@@ -247,8 +247,7 @@ def _proposed_symbols(sequence: SymbolSequence) -> NDArray[np.int64]:
     are many of them: in n equal steps most symbols occur n times or a multiple.
     """
     counts = sequence.counts
-    often = counts >= LEAST_STEPS
-    if not often.any():
+    if not (counts >= LEAST_STEPS).any():
         return np.empty(0, np.int64)
     weight = np.bincount(sequence.symbol, weights=sequence.weight)
     values, which = np.unique(counts, return_inverse=True)
@@ -288,8 +287,7 @@ def measure_segments(
     """
     edges = np.append(first, len(sequence))
     symbols = min(len(sequence.counts), max(32, cells // max(len(first), 1)))
-    rows = max(LEAST_STEPS, cells // symbols)
-    taken = even_indices(len(first), rows)
+    taken = even_indices(len(first), max(LEAST_STEPS, cells // symbols))
     table = _segment_signatures(sequence, edges, taken, sequence.heaviest[:symbols])
     modal = modal_row(table)
     alike = rows_likeness(table, table[modal]) >= ALIKE
@@ -364,8 +362,7 @@ def _segment_signatures(
         counted = np.searchsorted(sequence.index, base + edges[taken + 1]) - low
     table = np.empty((len(taken), len(symbols)), np.int64)
     table[:, rank] = counted.T
-    entries = edges[taken + 1] - edges[taken]
-    others = entries - table.sum(axis=1)
+    others = (edges[taken + 1] - edges[taken]) - table.sum(axis=1)
     return np.concatenate([table, others[:, None]], axis=1)
 
 

@@ -218,8 +218,7 @@ def steps_of_stored_calls(
         if len(around):
             graph[at] = of_type[around[np.argmax(begin_ps[around])]]
     event, graph = event[graph >= 0], graph[graph >= 0]
-    rows = rows_of_owners(stats, "event", event)
-    group, grouped = numbers_of(rows, event, group_key)
+    group, grouped = numbers_of(rows_of_owners(stats, "event", event), event, group_key)
     if not grouped.any():
         return None
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))

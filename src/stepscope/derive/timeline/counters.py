@@ -92,8 +92,7 @@ def counter_curves(
         counters = tracks.filter(pl.col("kind") == "counters")
         for begin, end in counters.select("event_begin", "event_end").rows():
             on_counter |= (counted.owner >= begin) & (counted.owner < end)
-        sampled = counted.only(on_counter)
-        for name, time_ps, value in by_type.type_curves(sampled):
+        for name, time_ps, value in by_type.type_curves(counted.only(on_counter)):
             match = _WITH_UNIT.match(name)
             shown, unit = (match["name"], match["unit"]) if match else (name, None)
             found.append(CounterCurve(shown, unit, "recorded", time_ps, value))

@@ -238,7 +238,11 @@ def trace_timeline(
         known = None if isinstance(steps, Unavailable) else steps
         of_threads = op_lines_of_threads(events, host_op_events, known, names)
     lines += [*launched.lines, *of_devices.lines, *of_threads]
-    visibility = _type_visibility(event_kinds)
+    # A recorder's bookkeeping is not drawn.
+    bookkeeping = EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
+    visibility = np.where(event_kinds.has(EventFlag.THREADPOOL), FOLDED, DRAWN)
+    visibility = np.where(event_kinds.has(bookkeeping), HIDDEN, visibility)
+    visibility = visibility.astype(np.uint8)
     apart = np.empty(0, np.int64)
     if not isinstance(host_values, Unavailable):
         owner, flag = int_values(host_values[StatKey.ASYNCHRONOUS])
@@ -263,15 +267,6 @@ def trace_timeline(
         launch_stats=_launch_stats(placed, sections, launched.totals),
         apart=apart.astype(np.int32),
     )
-
-
-def _type_visibility(event_kinds: EventKinds) -> NDArray[np.uint8]:
-    """Return by event type whether it is drawn: a recorder's bookkeeping is not."""
-    folded = event_kinds.has(EventFlag.THREADPOOL)
-    hidden = event_kinds.has(
-        EventFlag.ALLOCATOR | EventFlag.PRODUCER | EventFlag.END_THUNK
-    )
-    return np.where(hidden, HIDDEN, np.where(folded, FOLDED, DRAWN)).astype(np.uint8)
 
 
 def _launch_flows(correlation: Correlation | Unavailable) -> Flows:

@@ -189,8 +189,7 @@ def op_lines_of_threads(
     if not len(chosen):
         return []
     described = ops.with_columns(evidence=pl.lit(int(OpEvidence.HLO), pl.UInt8))
-    instructions = ops["hlo_op"].fill_null("").to_list()
-    paths = paths_of_ops(described, instructions, names)
+    paths = paths_of_ops(described, ops["hlo_op"].fill_null("").to_list(), names)
     event = host_op_events.event[chosen]
     op = host_op_events.op[chosen].astype(np.int32)
     start_ps = host_op_events.start_ps[chosen]
@@ -200,8 +199,7 @@ def op_lines_of_threads(
         step = np.full(len(start_ps), -1, np.int32)
     else:
         starts = ints(steps.rows, "start_ps")
-        found = np.searchsorted(starts, start_ps, side="right") - 1
-        step = found.astype(np.int32)
+        step = (np.searchsorted(starts, start_ps, side="right") - 1).astype(np.int32)
     track = handles(events, "track")[event]
     lines: list[DerivedLine] = []
     for row, part in _track_ranges(track):
@@ -215,10 +213,9 @@ def op_lines_of_threads(
 def _track_ranges(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
-    ends = [*edges.tolist(), len(track)]
     return [
         (int(track[begin]), slice(begin, end))
-        for begin, end in zip(begins, ends, strict=False)
+        for begin, end in zip(begins, [*edges.tolist(), len(track)], strict=False)
     ]
 
 
@@ -338,8 +335,7 @@ def op_lines(
     spans["name_scope"], of_scope = line("name_scope", named, of_module)
     of_scope |= of_module
     spans["framework_ops"], _ = line("framework_ops", named, of_scope)
-    source = paths.of_op["source"]
-    spans["source"], _ = line("source", source.has_path(), of_scope)
+    spans["source"], _ = line("source", paths.of_op["source"].has_path(), of_scope)
     return [
         DerivedLine(view, device, track, spans[view])
         for view in OP_VIEWS
@@ -425,5 +421,4 @@ def dense_texts(
         return code, []
     distinct = dense(handle[known])
     code[known] = distinct.code
-    at = known[distinct.first]
-    return code, [strings[each] for each in handle[at].tolist()]
+    return code, [strings[each] for each in handle[known[distinct.first]].tolist()]

@@ -71,8 +71,7 @@ def step_lines(
         return []
     if not windows.has_steps:
         return []
-    shown = step_names(steps)
-    code = names.name_codes(shown)
+    code = names.name_codes(step_names(steps))
     events = handles(steps.rows, "event")
     rows = windows.rows
     lines = [
@@ -134,7 +133,6 @@ def launch_lines(
         is_call = np.zeros(len(launches), np.bool_)
         is_call[launch[(launch >= 0) & (launched_on == int(str(device)))]] = True
         start_ps, dur_ps = ints(launches, "start_ps"), ints(launches, "dur_ps")
-        calls = Spans.from_events(start_ps[is_call], dur_ps[is_call])
         found = LineSpans(
             begin,
             end - begin,
@@ -142,7 +140,7 @@ def launch_lines(
             code[step],
             handles(spans, "event"),
             step,
-            calls.within(begin, end),
+            Spans.from_events(start_ps[is_call], dur_ps[is_call]).within(begin, end),
         )
         lines.append(
             DerivedLine("launch_stats", int(str(device)), None, found.order_spans())

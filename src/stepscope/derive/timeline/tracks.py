@@ -158,17 +158,6 @@ def _arrange_sections(
     )
 
 
-def _source_line_tracks(tracks: pl.DataFrame) -> list[int]:
-    """Return the tracks of lines of the program: they repeat their functions."""
-    sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
-    read = {
-        row: SamplesLine.of(line, name)
-        for row, line, name in sampled.select("index", "id", "name").iter_rows()
-    }
-    lines = {"source_lines", "source_lines_of_worker"}
-    return [row for row, it in read.items() if it and it.kind in lines]
-
-
 def _recorded_tracks(
     tracks: pl.DataFrame, sections: pl.DataFrame, lines: Sequence[DerivedLine]
 ) -> pl.DataFrame:
@@ -177,10 +166,17 @@ def _recorded_tracks(
     replaced = pl.DataFrame(
         list(anew), schema={"device": pl.Int32, "view": pl.String}, orient="row"
     ).with_columns(replaced=pl.lit(value=True))
+    sampled = tracks.with_row_index().filter(pl.col("kind") == "samples")
+    # Lines of the program repeat their functions.
+    repeating = []
+    for row, line, name in sampled.select("index", "id", "name").iter_rows():
+        read = SamplesLine.of(line, name)
+        if read and read.kind in {"source_lines", "source_lines_of_worker"}:
+            repeating.append(row)
     found = (
         tracks.with_row_index("source")
         .filter(pl.col("event_end") > pl.col("event_begin"))
-        .filter(~pl.col("source").is_in(_source_line_tracks(tracks)))
+        .filter(~pl.col("source").is_in(repeating))
         .with_columns(pl.col("kind").cast(pl.String), pl.col("derived").cast(pl.String))
         .rename({"derived": "view"})
         .join(
@@ -455,8 +451,7 @@ def _spread_lanes(
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
     lane, free = (np.empty(len(some), np.int32) for _ in range(2))
-    by_end = np.argsort(ends, kind="stable")
-    answer = kernels.spread(starts, ends, by_end, lane, free)
+    answer = kernels.spread(starts, ends, np.argsort(ends, kind="stable"), lane, free)
     if answer < 0:
         raise ValueError(f"{len(some)} rows could not be laid out ({answer})")
     row[some] = lane
