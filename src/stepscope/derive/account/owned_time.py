@@ -23,7 +23,7 @@ from stepscope.derive.columns.arrays import (
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
-from stepscope.derive.step_time.owners import (
+from stepscope.derive.step_time.host_time import (
     BUSY_OWNERS,
     IDLE_OWNERS,
     LAST_WORKING,
@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.account.host_states import Claims, HostStates
-    from stepscope.derive.device.correlation import Correlation
+    from stepscope.derive.device.correlation import (
+        Correlation,
+        DeviceRows,
+        DeviceTimeline,
+    )
     from stepscope.derive.device.launch_facts import LaunchLatency
-    from stepscope.derive.device.timeline import DeviceRows, DeviceTimeline
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows

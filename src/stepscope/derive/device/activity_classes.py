@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.derive.device.correlation import DeviceTimeline
 
 #: Streams rarely run more at once; a busier device is done again with room for all.
 _USUAL_OVERLAP: Final = 256

@@ -19,7 +19,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
 from stepscope.derive.replay.replayed import NODE, BackWalk, replay_graph, window_paths
-from stepscope.derive.step_time.owners import BUSY_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 

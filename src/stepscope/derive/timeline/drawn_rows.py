@@ -16,13 +16,19 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.host.values import int_values
 from stepscope.derive.names.event_kinds import EventFlag
-from stepscope.derive.timeline.derived_lines import LineSpans, Names, no_spans
 from stepscope.derive.timeline.op_spans import (
     DeviceLines,
     op_lines_of_devices,
     op_lines_of_threads,
 )
-from stepscope.derive.timeline.step_lines import LaunchLines, launch_lines, step_lines
+from stepscope.derive.timeline.step_lines import (
+    LaunchLines,
+    LineSpans,
+    Names,
+    launch_lines,
+    no_spans,
+    step_lines,
+)
 from stepscope.derive.timeline.tracks import (
     Lane,
     lay_spans,
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
-    from stepscope.derive.timeline.derived_lines import DerivedLine
+    from stepscope.derive.timeline.step_lines import DerivedLine
     from stepscope.derive.timeline.tracks import TrackRows
     from stepscope.trace.model import TraceData
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.derive.intervals.nesting import Nesting
-    from stepscope.derive.timeline.derived_lines import DerivedLine
+    from stepscope.derive.timeline.step_lines import DerivedLine
 
 #: Columns of the frame of sections.
 SECTIONS: Final[dict[str, pl.DataType]] = {
