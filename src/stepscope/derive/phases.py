@@ -391,5 +391,4 @@ def _first_phase(
         ),
         pl.lit(UNKNOWN_PHASE, pl.UInt8),
     )
-    found: NDArray[np.uint8] = frame.select(code).to_series().to_numpy()
-    return found
+    return frame.select(code).to_series().to_numpy()

@@ -178,8 +178,7 @@ def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool
     wanted = [
         kind for kind, name in frames.names.items() if pattern.search(name.function)
     ]
-    found: NDArray[np.bool_] = np.isin(frames.type, wanted)
-    return found
+    return np.isin(frames.type, wanted)
 
 
 class HostStates(Frozen, frozen=True):

@@ -414,8 +414,7 @@ def _union_owners(idle: Mapping[str, Spans], owners: Iterable[str]) -> Spans:
 
 
 def _types_named(event_types: pl.DataFrame, *names: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = event_types["name"].is_in(names).to_numpy()
-    return found
+    return event_types["name"].is_in(names).to_numpy()
 
 
 class _ReadBacks(Frozen, frozen=True):
@@ -472,5 +471,4 @@ def _wait_lengths_ps(
         return np.zeros(len(begin_ps), np.int64)
     at = np.searchsorted(spans.start_ps, begin_ps, side="left") - 1
     held = (at >= 0) & (spans.end_ps[at] >= begin_ps) & (spans.end_ps[at] <= soon_ps)
-    found: NDArray[np.int64] = np.where(held, begin_ps - spans.start_ps[at], 0)
-    return found
+    return np.where(held, begin_ps - spans.start_ps[at], 0)

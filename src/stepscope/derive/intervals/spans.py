@@ -98,8 +98,7 @@ class TrackRows(Frozen, frozen=True):
         if count < 0:
             raise ValueError(f"the kernel refused the rows of track {track} ({count})")
         # A copy, so that the room for all rows is not kept.
-        met: NDArray[np.int64] = found[:count] + rows.start
-        return met
+        return found[:count] + rows.start
 
 
 #: Times lie within ±LIMIT_PS (53 days), so that no length can overflow an int64.
@@ -332,8 +331,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self.covered_before(ends) - self.covered_before(starts)
         # One walk over the many.
         before = self._covered_before_few(np.concatenate((starts, ends)))
-        found: NDArray[np.int64] = before[len(starts) :] - before[: len(starts)]
-        return found
+        return before[len(starts) :] - before[: len(starts)]
 
     def _covered_before_few(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return `covered_before` of few times, without an array as long as the set."""

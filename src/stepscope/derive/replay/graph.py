@@ -239,8 +239,7 @@ def _calling_threads(
     place = {one.track: at for at, one in enumerate(threads)}
     tracks, code = np.unique(activities.caller, return_inverse=True)
     of_track = np.array([place.get(one, _NONE) for one in tracks.tolist()], np.int64)
-    found: NDArray[np.int64] = of_track[code.reshape(-1)]
-    return found
+    return of_track[code.reshape(-1)]
 
 
 def _bound_threads(
@@ -379,8 +378,7 @@ def _slack_of_nodes(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
     ready += np.where(edges.from_start > 0, 0, nodes.dur_ps[edges.source])
     bound = np.full(len(nodes.kind), NEVER, np.int64)
     np.maximum.at(bound, edges.target, ready)
-    slack: NDArray[np.int64] = np.where(bound > NEVER, nodes.start_ps - bound, 0)
-    return slack
+    return np.where(bound > NEVER, nodes.start_ps - bound, 0)
 
 
 def _finish_graph(

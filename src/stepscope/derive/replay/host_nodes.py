@@ -79,8 +79,7 @@ class Lines(Frozen, frozen=True, eq=True):
     ) -> NDArray[np.int64]:
         """Return the numbers of moments; what lies outside is moved to the edge."""
         inside = np.clip(time_ps - self.origin_ps, 0, self.length_ps - 1)
-        found: NDArray[np.int64] = thread * self.length_ps + inside
-        return found
+        return thread * self.length_ps + inside
 
     def key_threads(self, key: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the thread of each number."""
@@ -187,8 +186,7 @@ def _piece_at_begin(
     if not len(start):
         return np.full(len(key), _NONE, np.int64)
     place = np.minimum(np.searchsorted(start, key, side="left"), len(start) - 1)
-    found: NDArray[np.int64] = np.where(start[place] == key, place, _NONE)
-    return found
+    return np.where(start[place] == key, place, _NONE)
 
 
 def submitted_ps(activities: Activities, pace: Pace) -> NDArray[np.int64]:

@@ -47,8 +47,7 @@ class StepThreads(Frozen, frozen=True):
 
     def driving_tracks(self) -> list[int]:
         """Return rows of `tracks` that drive at least one window."""
-        found: list[int] = np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
-        return found
+        return np.flatnonzero(self.by_evidence.any(axis=(0, 2))).tolist()
 
     def driven_spans(self, track: int, *, evidence: Iterable[str] = EVIDENCE) -> Spans:
         """Return the windows that one thread drives, by the kinds of evidence given."""

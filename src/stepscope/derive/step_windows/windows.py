@@ -80,8 +80,7 @@ class StepKernels(Frozen, frozen=True):
     @property
     def any(self) -> NDArray[np.bool_]:
         """Return True for the steps that have a kernel there."""
-        found: NDArray[np.bool_] = self.launches > 0
-        return found
+        return self.launches > 0
 
 
 #: Markers only show the calls if this share of the work lies behind all of them.
@@ -228,8 +227,7 @@ def work_starts(run: StepKernels) -> NDArray[np.int64]:
     own = np.where(run.any, run.first_ps, highest)
     begins = np.where(run.any, own, np.minimum.accumulate(own[::-1])[::-1])
     begins = np.where(begins == highest, run.last_ps.max(), begins)
-    found: NDArray[np.int64] = np.maximum.accumulate(begins)
-    return found
+    return np.maximum.accumulate(begins)
 
 
 #: What lies between two steps is less than this share of them: the range is the step.

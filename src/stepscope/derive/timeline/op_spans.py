@@ -223,8 +223,7 @@ def computing_rows(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
     """Return which activities lines of ops are made of: all but copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
-    found: NDArray[np.bool_] = by_row(of_code, codes(device_activity, "kind"))
-    return found
+    return by_row(of_code, codes(device_activity, "kind"))
 
 
 def _place_by_stream(
