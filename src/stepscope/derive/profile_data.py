@@ -214,21 +214,17 @@ class ProfileData:
             )
         arguments: dict[str, object] = {}
         for name, may_be_absent in found.inputs.items():
-            value = self._input_of_run(name)
+            value: object
+            if name == _RUN:
+                value = self
+            elif (of_run := run_derivation(name)) is not None:
+                value = self.of_run(of_run)
+            else:
+                value = {host: self._input_value(trace, name) for host, trace in traces}
             if isinstance(value, Unavailable) and not may_be_absent:
                 return value
             arguments[name] = value
         return wanted.function(**arguments)
-
-    def _input_of_run(self, name: str) -> object:
-        if name == _RUN:
-            return self
-        of_run = run_derivation(name)
-        if of_run is not None:
-            return self.of_run(of_run)
-        return {
-            host: self._input_value(trace, name) for host, trace in self.traces.items()
-        }
 
     def _compute_value(self, trace: TraceData, found: Derivation) -> object:
         arguments: dict[str, object] = {}

@@ -113,8 +113,15 @@ def _number_pairs(
     width = greatest - least + 1
     groups_outside = outer.count if outer is not None else 1
     fits = least >= -(2**31) and greatest < 2**31
-    if not fits or width * groups_outside > max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows):
-        return _number_by_sorting(outer, inner)
+    most_places = max(_SMALL_TABLE, _ENTRIES_PER_ROW * rows)
+    if not fits or width * groups_outside > most_places:
+        distinct = pl.Series(inner).unique().sort().to_numpy()
+        ranks = np.searchsorted(distinct, inner).astype(np.int64)
+        if len(distinct) * groups_outside <= most_places:
+            return _number_pairs(outer, ranks, 0, len(distinct) - 1)
+        key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
+        _, first, code = np.unique(key, return_index=True, return_inverse=True)
+        return Codes(code.astype(np.int32), first.astype(np.int64))
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = accepted_answer(
@@ -129,19 +136,6 @@ def _number_pairs(
         )
     )
     return Codes(out, first[:count].copy())
-
-
-def _number_by_sorting(outer: Codes | None, inner: NDArray[np.signedinteger]) -> Codes:
-    distinct = pl.Series(inner).unique().sort().to_numpy()
-    ranks = np.searchsorted(distinct, inner).astype(np.int64)
-    groups_outside = outer.count if outer is not None else 1
-    if len(distinct) * groups_outside <= max(
-        _SMALL_TABLE, _ENTRIES_PER_ROW * len(inner)
-    ):
-        return _number_pairs(outer, ranks, 0, len(distinct) - 1)
-    key = ranks if outer is None else outer.code * np.int64(len(distinct)) + ranks
-    _, first, code = np.unique(key, return_index=True, return_inverse=True)
-    return Codes(code.astype(np.int32), first.astype(np.int64))
 
 
 def totals_by(

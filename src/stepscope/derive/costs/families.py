@@ -82,15 +82,10 @@ def _per_list_element(count: int) -> Rule:
             return None
         return sum(tensor.elements for tensor in given.tensors[0])
 
-    def count_flops(given: Operands) -> int | None:
-        found = count_elements(given)
-        return None if found is None else count * found
-
-    def result_sizes(given: Operands) -> tuple[int, ...] | None:
-        found = count_elements(given)
-        return None if found is None else (found,)
-
-    return Rule(count_flops, result_sizes)
+    return Rule(
+        lambda given: None if (n := count_elements(given)) is None else count * n,
+        lambda given: None if (n := count_elements(given)) is None else (n,),
+    )
 
 
 def _no_flops(_: Operands) -> int:
@@ -140,10 +135,6 @@ def _per_input(count: int, place: int = 0) -> Rule:
         return None if tensor is None else tensor.sizes
 
     return Rule(count_flops, result_sizes)
-
-
-def _per_read_element(count: int) -> Rule:
-    return Rule(_per_input(count).flops, lambda _: None)
 
 
 def _over_dimensions(count: int) -> Rule:
@@ -232,36 +223,24 @@ _LONG_FORM: Final = 3
 _CENTRED: Final = 5
 
 
-def _count_elements_at(place: int) -> Callable[[Operands], int | None]:
-    return lambda given: (
-        None if (it := given.tensor_at_place(place)) is None else it.elements
-    )
-
-
-def _tensor_sizes_at(place: int) -> Callable[[Operands], _Sizes | None]:
-    return lambda given: (
-        None if (it := given.tensor_at_place(place)) is None else it.sizes
-    )
-
-
 #: Name of a rule in the table of ops → what makes it.
 ELEMENT_RULES: Final[dict[str, Callable[..., Rule]]] = {
     "per_element": _per_element,
     "lists": _per_list_element,
     "per_input": _per_input,
-    "reading": _per_read_element,
+    "reading": lambda count: Rule(_per_input(count).flops, _unknown_sizes),
     "over_dimensions": _over_dimensions,
     "normalised": _normalised_elements,
     "pooled": _pooled_windows,
     "nothing": lambda: Rule(_no_flops, _unknown_sizes),
     "in_place": lambda: Rule(_no_flops, _unknown_sizes, operand_bytes),
-    "same_sizes": lambda: Rule(_no_flops, _tensor_sizes_at(0)),
+    "same_sizes": lambda: Rule(_no_flops, _per_input(0).result),
     "joined": lambda: Rule(_no_flops, _joined_sizes),
     "compared": lambda: Rule(_no_flops, _unknown_sizes, _compared_bytes),
     "chosen": lambda: Rule(_no_flops, _unknown_sizes, _chosen_bytes),
     # No recording says which rows are read, and so how many bytes.
-    "embedding_gradient": lambda: Rule(_count_elements_at(0), _unknown_sizes),
-    "scatter_add": lambda: Rule(_count_elements_at(3), _tensor_sizes_at(0)),
+    "embedding_gradient": lambda: Rule(_per_input(1).flops, _unknown_sizes),
+    "scatter_add": lambda: Rule(_per_input(1, 3).flops, _per_input(0).result),
 }
 
 

@@ -162,9 +162,7 @@ def _match_launches(
         return found, counts
     ids: NDArray[np.int64] = filled(activity["correlation"], 0)
     called = ints(launches, "correlation")
-    shared = _shared_processes(activity, launches)
-    if shared is not None:
-        ids, called = _unite_process_ids(ids, called, shared)
+    ids, called = _unite_process_ids(activity, launches, ids, called)
     least, greatest = int(called.min()), int(called.max())
     if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
         # Ids that are spread out or use all bits: number them first.
@@ -183,35 +181,30 @@ def _match_launches(
 
 
 def _unite_process_ids(
+    activity: pl.DataFrame,
+    launches: pl.DataFrame,
     ids: NDArray[np.int64],
     called: NDArray[np.int64],
-    shared: tuple[NDArray[np.int64], NDArray[np.int64], int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Map ids of several processes to ids of one, the processes one after the other."""
-    ours, theirs, processes = shared
+    """Map ids of several processes to ids of one, the processes one after the other.
+
+    Ids stay as they are where the processes decide nothing.
+    """
+    sides = (activity["process"], launches["process"])
+    if any(side.null_count() == len(side) for side in sides):
+        return ids, called
+    processes = dense(np.concatenate([side.fill_null(-1).to_numpy() for side in sides]))
+    if processes.count == 1:
+        return ids, called
+    ours, theirs = np.split(processes.code.astype(np.int64), [len(ids)])
     least = min(int(ids.min()), int(called.min()))
     spread = max(int(ids.max()), int(called.max())) - least + 1
-    if processes * spread >= 2**62:
+    if processes.count * spread >= 2**62:
         numbered = dense(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
         least, spread = 0, numbered.count
     return ours * spread + (ids - least), theirs * spread + (called - least)
-
-
-def _shared_processes(
-    activity: pl.DataFrame, launches: pl.DataFrame
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int] | None:
-    """Number the processes of both sides; None where they decide nothing."""
-    sides = (activity["process"], launches["process"])
-    if any(side.null_count() == len(side) for side in sides):
-        return None
-    ours, theirs = (side.fill_null(-1).to_numpy() for side in sides)
-    numbered = dense(np.concatenate((ours, theirs)))
-    if numbered.count == 1:
-        return None
-    code = numbered.code.astype(np.int64)
-    return code[: len(ours)], code[len(ours) :], numbered.count
 
 
 def _launch_notes(

@@ -114,12 +114,18 @@ def pipeline_graph(
     runs = _Executions(place, event_nesting.parent, stage, ints(listed, "start_ps"))
     nested = runs.enclosing
     key = StatKey.ELEMENT_ID
+    makes = np.zeros(len(event_types), np.bool_)
+    takes = makes.copy()
+    names = event_types["name"]
+    for row in np.flatnonzero(event_kinds.has(EventFlag.PRODUCER)).tolist():
+        mark = MARKS.get(names[row])
+        makes[row], takes[row] = mark is True, mark is False
     handed = _handed_over(
         runs,
         stages,
         events,
         elements=int_values(host_stats(trace.strings, tracks, stats, (key,))[key]),
-        marks=_element_marks(event_types, event_kinds),
+        marks=(makes, takes),
     )
     alone = np.flatnonzero(nested < 0)
     who, calls, crowds = find_callers(
@@ -215,18 +221,6 @@ def _handed_over(
     taken = Elements(runs.stage[taker], number[known], ends_ps)
     made_at, taken_at = match_handovers(made, taken)
     return taker[taken_at], begun[made_at]
-
-
-def _element_marks(
-    event_types: pl.DataFrame, kinds: EventKinds
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    makes = np.zeros(len(event_types), np.bool_)
-    takes = makes.copy()
-    names = event_types["name"]
-    for row in np.flatnonzero(kinds.has(EventFlag.PRODUCER)).tolist():
-        mark = MARKS.get(names[row])
-        makes[row], takes[row] = mark is True, mark is False
-    return makes, takes
 
 
 def _distinct_edges(

@@ -248,7 +248,12 @@ class _Found:
             doubts = (
                 dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_workers"]) | doubts
             )
-        doubts = _undivided_work(ops) | doubts
+        # These ops could hold such work without showing it.
+        if not ops["name"].str.starts_with(BEGINNING).any():
+            why = WHY["input_in_one_call"]
+            doubts = dict.fromkeys(INPUT_CATEGORIES[:3], why) | doubts
+        elif not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
+            doubts = dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"]) | doubts
         summed = ops.with_columns(
             pl.Series("count", own.count),
             pl.Series("total_ps", total),
@@ -262,15 +267,6 @@ class _Found:
             pipeline_calls=len(rows) - int(sending),
             doubts=doubts,
         )
-
-
-def _undivided_work(ops: pl.DataFrame) -> dict[str, Unavailable]:
-    """Return the kinds of work that these ops could hold without showing them."""
-    if not ops["name"].str.starts_with(BEGINNING).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:3], WHY["input_in_one_call"])
-    if not ops["category"].is_in(INPUT_CATEGORIES[:2]).any():
-        return dict.fromkeys(INPUT_CATEGORIES[:2], WHY["no_file_reader"])
-    return {}
 
 
 def _named_frame(names: pl.Series, category: str | pl.Series) -> pl.DataFrame:

@@ -114,7 +114,20 @@ def op_costs(
     first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    peaks = _peak_work(rates, class_totals, executions)
+    # What the units of each op's kernels, and memory, could have done.
+    seconds = pl.Series(class_totals.all.total) / PS_PER_S
+    peaks = (
+        pl.DataFrame(
+            {
+                "place": executions.of_class,
+                "peak_flops": rates[0] * seconds,
+                "peak_bytes": rates[1] * seconds,
+            }
+        )
+        .group_by("place")
+        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
+        .sort("place")
+    )
     costs = [
         pl.coalesce(*(source[name] for source in sources)).alias(name)
         for name in RUN_COSTS
@@ -253,31 +266,6 @@ def _peak_rates(
             uses = int(tensor_cores.of_class[place, 0])
         rate.append(_peak_rate(row, precision.of_class[place], uses))
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
-
-
-def _peak_work(
-    rates: tuple[pl.Series, pl.Series],
-    class_totals: ClassTotals,
-    executions: DeviceExecutions,
-) -> pl.DataFrame:
-    """Return what the units of each op's kernels, and memory, could have done.
-
-    Returns:
-        `peak_flops` and `peak_bytes`, one row per row of `executions.rows`.
-    """
-    seconds = pl.Series(class_totals.all.total) / PS_PER_S
-    return (
-        pl.DataFrame(
-            {
-                "place": executions.of_class,
-                "peak_flops": rates[0] * seconds,
-                "peak_bytes": rates[1] * seconds,
-            }
-        )
-        .group_by("place")
-        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
-        .sort("place")
-    )
 
 
 def _peak_rate(

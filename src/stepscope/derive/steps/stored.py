@@ -86,9 +86,10 @@ def stored_steps(
     number = np.where(numbered, number, in_name.fill_null(-1).to_numpy())
     numbered |= in_name.is_not_null().to_numpy()
     track = handles(events, "track")[event]
-    key = (
-        group if grouped.all() else number if numbered.all() else _place_in_line(track)
-    )
+    index = np.arange(len(track))
+    begins_line = np.concatenate([[True], np.diff(track) != 0])
+    in_line = index - np.maximum.accumulate(np.where(begins_line, index, 0))
+    key = group if grouped.all() else number if numbered.all() else in_line
     start = ints(events, "start_ps")[event]
     return pl.DataFrame(
         {
@@ -104,12 +105,6 @@ def stored_steps(
         },
         schema=STORED_STEPS,
     )
-
-
-def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    first = np.concatenate([[True], np.diff(track) != 0])
-    index = np.arange(len(track))
-    return index - np.maximum.accumulate(np.where(first, index, 0))
 
 
 def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
