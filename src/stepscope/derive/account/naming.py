@@ -39,8 +39,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
@@ -132,16 +131,16 @@ class Naming(Frozen, frozen=True, dict=True):
     classes: HostClasses
     frames: FunctionFrames | None
     names: pl.Series
-    marks: NDArray[np.bool_]
-    passing: NDArray[np.bool_]
-    calls: NDArray[np.bool_]
-    system: NDArray[np.bool_]
-    types: NDArray[np.int32]
+    marks: Bools
+    passing: Bools
+    calls: Bools
+    system: Bools
+    types: Int32s
     has_ops: bool
     threads: tuple[int, ...]
     program: int | None
     function_tracks: tuple[int, ...]
-    windows: tuple[NDArray[np.int64], NDArray[np.int64]]
+    windows: tuple[Int64s, Int64s]
     off_core: dict[int, int]
     lines: dict[int, str]
     ran: FunctionLines | None
@@ -222,7 +221,7 @@ class Naming(Frozen, frozen=True, dict=True):
 
     def covering_rows(
         self, track: int, owner: str, spans: Spans
-    ) -> tuple[Spans, NDArray[np.int64], NDArray[np.int64]]:
+    ) -> tuple[Spans, Int64s, Int64s]:
         """Return what a thread's events of an owner's codes cover of a set.
 
         With it come the rows of these events, and how much is named by each.
@@ -299,16 +298,16 @@ class Naming(Frozen, frozen=True, dict=True):
         wanted: Collection[int],
         *,
         outermost: bool = False,
-    ) -> NDArray[np.int64]:
+    ) -> Int64s:
         return self.classes.rows.meeting_rows(
             track, spans, code=self.classes.code, wanted=wanted, outermost=outermost
         )
 
-    def _time_within(self, spans: Spans, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _time_within(self, spans: Spans, at: Int64s) -> Int64s:
         start = self.classes.rows.start_ps[at]
         return spans.within(start, start + self.classes.rows.dur_ps[at])
 
-    def _self_time(self, at: NDArray[np.int64], spans: Spans) -> NDArray[np.int64]:
+    def _self_time(self, at: Int64s, spans: Spans) -> Int64s:
         """Return what each row covers of a set while no row inside it runs."""
         start, dur = self.classes.rows.start_ps[at], self.classes.rows.dur_ps[at]
         nested = nest_subset(start, dur, track=np.zeros(len(at), np.int32))
@@ -318,9 +317,7 @@ class Naming(Frozen, frozen=True, dict=True):
         np.subtract.at(own, nested.parent[inside], time[inside])
         return np.maximum(own, 0)
 
-    def _parts_by_type(
-        self, at: NDArray[np.int64], time: NDArray[np.int64]
-    ) -> list[tuple[Name, int]]:
+    def _parts_by_type(self, at: Int64s, time: Int64s) -> list[tuple[Name, int]]:
         kind, place = np.unique(self.types[at], return_inverse=True)
         total = np.zeros(len(kind), np.int64)
         np.add.at(total, place, time)

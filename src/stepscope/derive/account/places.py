@@ -13,8 +13,8 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.inference.requests import Requests
     from stepscope.derive.names.event_kinds import EventKinds
@@ -35,7 +35,7 @@ def between_steps(
     event_kinds: EventKinds,
     host_classes: HostClasses,
     correlation: Correlation | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     requests: Requests | Unavailable,
 ) -> Spans:
     """Return where no step's own work goes on, within the hull of the windows.

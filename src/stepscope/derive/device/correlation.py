@@ -17,7 +17,8 @@ from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
+
+    from stepscope.array_types import Bools, Int32s, Int64s
 
 
 class DeviceRows(Frozen, frozen=True):
@@ -28,9 +29,9 @@ class DeviceRows(Frozen, frozen=True):
     """
 
     device: int
-    rows: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
+    rows: Int64s
+    start_ps: Int64s
+    dur_ps: Int64s
 
 
 class DeviceTimeline(Frozen, frozen=True):
@@ -95,10 +96,10 @@ class Correlation(Frozen, frozen=True):
 
     activity: pl.DataFrame
     launches: pl.DataFrame
-    launch_of_activity: NDArray[np.int32]
-    activity_count_of_launch: NDArray[np.int32]
-    queue_empty: NDArray[np.bool_]
-    latency_ps: NDArray[np.int64]
+    launch_of_activity: Int32s
+    activity_count_of_launch: Int32s
+    queue_empty: Bools
+    latency_ps: Int64s
     notes: tuple[QualityNote, ...]
 
 
@@ -154,13 +155,13 @@ def correlation(
 
 def _match_launches(
     activity: pl.DataFrame, launches: pl.DataFrame
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[Int32s, Int32s]:
     found = np.full(len(activity), -1, np.int32)
     counts = np.zeros(len(launches), np.int32)
     has_id = activity["correlation"].is_not_null()
     if not has_id.any() or not len(launches):
         return found, counts
-    ids: NDArray[np.int64] = filled(activity["correlation"], 0)
+    ids: Int64s = filled(activity["correlation"], 0)
     called = ints(launches, "correlation")
     ids, called = _unite_process_ids(activity, launches, ids, called)
     least, greatest = int(called.min()), int(called.max())
@@ -183,9 +184,9 @@ def _match_launches(
 def _unite_process_ids(
     activity: pl.DataFrame,
     launches: pl.DataFrame,
-    ids: NDArray[np.int64],
-    called: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    ids: Int64s,
+    called: Int64s,
+) -> tuple[Int64s, Int64s]:
     """Map ids of several processes to ids of one, the processes one after the other.
 
     Ids stay as they are where the processes decide nothing.

@@ -26,6 +26,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.dense_codes import Codes
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
@@ -55,9 +56,9 @@ class DeviceExecutions(Frozen, frozen=True):
     """
 
     rows: pl.DataFrame
-    of_class: NDArray[np.int32]
-    owner: NDArray[np.int32]
-    launched: NDArray[np.bool_]
+    of_class: Int32s
+    owner: Int32s
+    launched: Bools
 
 
 def device_executions(
@@ -143,12 +144,12 @@ class _Kernels(Frozen, frozen=True):
         programs: The distinct programs of these; no program counts as one.
     """
 
-    group: NDArray[np.int32]
+    group: Int32s
     places: Codes
     programs: Codes
     kernels: Codes
 
-    def largest_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def largest_counts(self, counts: Int64s) -> Int64s:
         """Count activities of each program's commonest kernel by place.
 
         Args:
@@ -184,11 +185,11 @@ def _number_kernels(
 
 
 class _Counted(Frozen, frozen=True):
-    executions: NDArray[np.int64]
-    eager: NDArray[np.int64]
-    function: NDArray[np.int64]
-    owner: NDArray[np.int32]
-    launched: NDArray[np.bool_]
+    executions: Int64s
+    eager: Int64s
+    function: Int64s
+    owner: Int32s
+    launched: Bools
 
     @classmethod
     def zero_counts(cls, places: int, executions: int) -> _Counted:
@@ -213,7 +214,7 @@ def executions_of_activities(
     activity_ops: ActivityOps,
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
-) -> NDArray[np.int32] | None:
+) -> Int32s | None:
     """Return by activity the execution of its own op that launched it, -1 for none.
 
     None where no launch call was made inside an op.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.precision import Precision
     from stepscope.derive.intervals.nesting import Nesting
@@ -149,7 +150,7 @@ class _Scene(Frozen, frozen=True):
     events: pl.DataFrame
     kinds: EventKinds
 
-    def library_calls(self, names: pl.Series, *, marked: bool) -> NDArray[np.int64]:
+    def library_calls(self, names: pl.Series, *, marked: bool) -> Int64s:
         """Calls of the outermost serving library that was at work."""
         for pattern in _CALLS:
             if pattern == _PLAIN_SESSIONS and marked:
@@ -173,7 +174,7 @@ class _Scene(Frozen, frozen=True):
 
     def announced_requests(
         self, values: Mapping[StatKey, StatRows], *, marked: bool
-    ) -> NDArray[np.int64]:
+    ) -> Int64s:
         """Return events that the program itself announced as requests."""
         level_of, level = int_values(values[_ROOT])
         named = np.union1d(values[_ID].owner, level_of[level == _REQUEST_ROOT])
@@ -188,9 +189,7 @@ class _Scene(Frozen, frozen=True):
         more = self._host_requests(sized, is_op | self.kinds.has(_NO_REQUEST))
         return np.union1d(found, more)
 
-    def _host_requests(
-        self, rows: NDArray[np.int32], excluded: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
+    def _host_requests(self, rows: Int32s, excluded: Bools) -> Int64s:
         mine = absent(self.tracks["device"])[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
             np.int64
@@ -198,7 +197,7 @@ class _Scene(Frozen, frozen=True):
 
     def outermost_requests(
         self,
-        rows: NDArray[np.int64],
+        rows: Int64s,
         names: pl.Series,
         values: Mapping[StatKey, StatRows] | None,
     ) -> pl.DataFrame:
@@ -222,7 +221,7 @@ class _Scene(Frozen, frozen=True):
         ).sort("start_ps", "event")
 
     def request_ids(
-        self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
+        self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """Return the id of each request as text; null where it has none."""
         if values is None:
@@ -238,7 +237,7 @@ class _Scene(Frozen, frozen=True):
         return words.zip_with(pl.Series(spelled), numbers)
 
     def batch_sizes(
-        self, rows: NDArray[np.int64], values: Mapping[StatKey, StatRows] | None
+        self, rows: Int64s, values: Mapping[StatKey, StatRows] | None
     ) -> pl.Series:
         """Return the batch size of each request; null where it is not recorded."""
         if values is None:
@@ -399,11 +398,11 @@ class _Served(Frozen, frozen=True):
         thread: intp by request; place in `tracks`.
     """
 
-    tracks: NDArray[np.int32]
-    event: NDArray[np.int32]
+    tracks: Int32s
+    event: Int32s
     thread: NDArray[np.intp]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    start_ps: Int64s
+    end_ps: Int64s
     rows: tuple[NDArray[np.intp], ...]
 
     @classmethod
@@ -425,9 +424,9 @@ class _Served(Frozen, frozen=True):
     def clip_to_requests(
         self,
         number: int,
-        at_ps: NDArray[np.int64],
-        start_ps: NDArray[np.int64],
-        end_ps: NDArray[np.int64],
+        at_ps: Int64s,
+        start_ps: Int64s,
+        end_ps: Int64s,
     ) -> Spans:
         """Intervals cut to the request of a thread in which something caused them.
 
@@ -507,7 +506,7 @@ def _device_work(
 
 def _served_threads(
     launches: pl.DataFrame, served: _Served, tasks: PoolTasks | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Int64s, Int64s]:
     """Return when each launch was called, and the thread it served, -1 for none."""
     track, at_ps = handles(launches, "track"), ints(launches, "start_ps")
     place = np.searchsorted(served.tracks, track)
@@ -529,7 +528,7 @@ def _served_threads(
 
 
 def _charge_requests(
-    columns: Mapping[str, NDArray[np.int64]],
+    columns: Mapping[str, Int64s],
     sets: Mapping[str, Spans],
     served: _Served,
     number: int,

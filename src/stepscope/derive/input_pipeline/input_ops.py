@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -193,8 +194,8 @@ class _Found:
 
     def __init__(self) -> None:
         self._ops: list[pl.DataFrame] = []
-        self._rows: list[NDArray[np.int64]] = []
-        self._op: list[NDArray[np.int64]] = []
+        self._rows: list[Int64s] = []
+        self._op: list[Int64s] = []
         self._count = 0
 
     def add_ops(
@@ -295,7 +296,7 @@ def _ops_by_name(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     kinds: EventKinds,
-) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int32], pl.DataFrame]]:
+) -> Iterator[tuple[str, Int64s, Int32s, pl.DataFrame]]:
     names = event_types["name"]
     types = handles(events, "type")
     dataset = kinds.has(EventFlag.DATASET) & names.str.starts_with(BEGINNING).to_numpy()
@@ -329,7 +330,7 @@ def _ops_by_name(
 
 def _stage_ops(
     trace: TraceData, values: Mapping[str, StatRows]
-) -> tuple[NDArray[np.int32], NDArray[np.int64], pl.DataFrame]:
+) -> tuple[Int32s, Int64s, pl.DataFrame]:
     owner, name, names = text_codes(trace, values[StatKey.STAGE_NAME])
     kind_owner, kind, kinds = text_codes(trace, values[StatKey.STAGE_CATEGORY])
     at = np.searchsorted(kind_owner, owner)

@@ -26,6 +26,7 @@ from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.trace.model import TraceData
 
 #: A recorded value; texts that mean true or false are converted to bool.
@@ -119,7 +120,7 @@ PIPELINES: Final[dict[str, pl.DataType]] = {
 }
 
 
-def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     """Unite calls to one stage per id; per long name where the id is 0 or absent.
 
     Args:
@@ -158,7 +159,7 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]
     return known.with_columns(consumer, pl.col("depth").cast(pl.Int32)), numbered.code
 
 
-def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
+def last_stages(stages: pl.DataFrame) -> Int32s:
     """Return the last stage of each stage's chain of transparent consumers."""
     hull = (stages["outermost"] & stages["transparent"]).to_numpy()
     consumer = handles(stages, "consumer")
@@ -170,8 +171,8 @@ def last_stages(stages: pl.DataFrame) -> NDArray[np.int32]:
 
 
 def list_pipelines(
-    stages: pl.DataFrame, of_root: NDArray[np.int32]
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+    stages: pl.DataFrame, of_root: Int32s
+) -> tuple[pl.DataFrame, Int32s]:
     """Return the pipelines by first call, and the pipeline of each call."""
     distinct, first, inverse = np.unique(
         of_root, return_index=True, return_inverse=True
@@ -218,7 +219,7 @@ def _normalise_type(part: str) -> str:
 
 
 def recorded_parameters(
-    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
+    trace: TraceData, stats: pl.DataFrame, events: Int64s
 ) -> dict[int, dict[str, Parameter]]:
     """Read what events say of their stages: row of events → name → value.
 
@@ -239,8 +240,8 @@ def recorded_parameters(
 
 
 def mean_fill(
-    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    trace: TraceData, stats: pl.DataFrame, events: Int64s
+) -> tuple[Int64s, NDArray[np.float64]]:
     """Return which of the events say how full a buffer was, and how full."""
     rows = rows_of_owners(stats, "event", np.unique(events).astype(np.int32))
     plain = rows.only(rows.key == find_handle(trace.strings, FILL))

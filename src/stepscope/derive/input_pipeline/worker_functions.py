@@ -25,8 +25,8 @@ from stepscope.xspace.vocabulary import unseen_of
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.function_lines import FunctionLines
     from stepscope.derive.host.function_names import FunctionName
@@ -275,7 +275,7 @@ def _worker_function(
     name = row.frames.names[kind]
     hot_line = None
     if lines is not None:
-        mine: NDArray[np.bool_] = (lines.type == kind) & (lines.line >= 0)
+        mine: Bools = (lines.type == kind) & (lines.line >= 0)
         if mine.any():
             spent = steps.within(lines.start_ps[mine], lines.end_ps[mine])
             number, place = np.unique(lines.line[mine], return_inverse=True)

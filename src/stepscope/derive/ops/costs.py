@@ -25,8 +25,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -111,7 +110,7 @@ def op_costs(
     group = executions.rows["group"].to_numpy()
     groups = activity_ops.ops["group"].to_numpy()
     # All rows of a group have one module and one name.
-    first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
+    first: Int64s = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
     # What the units of each op's kernels, and memory, could have done.
@@ -217,7 +216,7 @@ def _costs_by_host(
     return columns
 
 
-def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np.bool_]:
+def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> Bools:
     """Return executions around others of unknown cost that put work on a device.
 
     The work of the inner ones may be what the outer one's operands describe.
@@ -268,9 +267,7 @@ def _peak_rates(
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
 
 
-def _peak_rate(
-    device: dict[str, Any], width: NDArray[np.uint8], uses: int
-) -> float | None:
+def _peak_rate(device: dict[str, Any], width: UInt8s, uses: int) -> float | None:
     if device.get("peak_flops"):
         return float(device["peak_flops"])
     needed = [
@@ -340,9 +337,7 @@ def host_op_costs(
     )
 
 
-def _known_sums(
-    name: str, op: NDArray[np.int32], values: NDArray[np.int64], count: int
-) -> pl.Series:
+def _known_sums(name: str, op: Int32s, values: Int64s, count: int) -> pl.Series:
     sums = totals_by(op, values, count=count, where=values >= 0)
     runs = np.bincount(op, minlength=count)
     return nullable(name, sums.total, (sums.count == runs) & (runs > 0))

@@ -31,6 +31,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.costs.operands import Operands
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
@@ -63,14 +64,14 @@ class ExecutionCosts(Frozen, frozen=True):
             others. Where it puts work on a device all the same, that work is not known.
     """
 
-    flops: NDArray[np.int64]
-    accessed_bytes: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    weights: NDArray[np.int32]
+    flops: Int64s
+    accessed_bytes: Int64s
+    parent: Int32s
+    depth: Int32s
+    weights: Int32s
     variables: tuple[tuple[tuple[int, ...], ...], ...]
     recorded: int
-    only_calls: NDArray[np.bool_]
+    only_calls: Bools
 
 
 class _Costs(Frozen, frozen=True, eq=True):
@@ -82,19 +83,19 @@ class _Costs(Frozen, frozen=True, eq=True):
         variables: Distinct lists of sizes of variables that one execution read.
     """
 
-    code: NDArray[np.int32]
-    flops: NDArray[np.int64]
-    accessed: NDArray[np.int64]
+    code: Int32s
+    flops: Int64s
+    accessed: Int64s
     part: NDArray[np.int8]
-    weights: NDArray[np.int32]
+    weights: Int32s
     variables: tuple[tuple[tuple[int, ...], ...], ...]
 
 
 class _Recorded(Frozen, frozen=True):
     """Executions with operands, and codes of the texts that hold them, -1 none."""
 
-    rows: NDArray[np.int64]
-    columns: dict[tuple[str, ...], NDArray[np.int32]]
+    rows: Int64s
+    columns: dict[tuple[str, ...], Int32s]
     texts: dict[tuple[str, ...], list[str]]
 
     def read(self, row: int) -> Operands | None:
@@ -269,7 +270,7 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
 
 
 def _collect_operands(
-    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, event: Int32s
 ) -> _Recorded:
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
     by_handle = {
@@ -290,7 +291,7 @@ def _collect_operands(
     if not known.all():
         rows, owner = rows[known], owner[known]
     values = stats_at_rows(stats, rows, owner)
-    columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
+    columns: dict[tuple[str, ...], Int32s] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)
     for names in kinds:
@@ -311,10 +312,10 @@ def _collect_operands(
 
 
 def _take_inner(
-    flops: NDArray[np.int64],
-    chosen: NDArray[np.bool_],
-    parent: NDArray[np.int32],
-    inside_out: list[NDArray[np.int64]],
+    flops: Int64s,
+    chosen: Bools,
+    parent: Int32s,
+    inside_out: list[Int64s],
 ) -> None:
     """Subtract from the chosen, in place, the work of the executions inside them.
 

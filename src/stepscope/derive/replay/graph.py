@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
@@ -139,10 +139,10 @@ class _Wait(Frozen, frozen=True, eq=True):
     """
 
     waits: Waits
-    explained: NDArray[np.bool_]
-    late: NDArray[np.bool_]
-    activity: tuple[NDArray[np.int64], NDArray[np.int64]]
-    released: tuple[NDArray[np.int64], NDArray[np.int64]]
+    explained: Bools
+    late: Bools
+    activity: tuple[Int64s, Int64s]
+    released: tuple[Int64s, Int64s]
 
 
 def _build_graph(
@@ -226,14 +226,14 @@ def _build_graph(
     )
 
 
-def _known_sources(releases: Releases) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _known_sources(releases: Releases) -> tuple[Int64s, Int64s]:
     known = releases.source >= 0
     return releases.source[known], releases.source_ps[known]
 
 
 def _calling_threads(
     threads: Sequence[Thread], activities: Activities | None
-) -> NDArray[np.int64]:
+) -> Int64s:
     if activities is None:
         return np.empty(0, np.int64)
     place = {one.track: at for at, one in enumerate(threads)}
@@ -244,7 +244,7 @@ def _calling_threads(
 
 def _bound_threads(
     chosen: Sampled, threads: Sequence[Thread], *, executor: bool
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Return the thread on which each window begins: the program's, if it can be."""
     found = np.zeros(len(chosen.bounds_ps), np.int64)
     if not executor:
@@ -344,9 +344,9 @@ def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
 
 def _handover_edges(
     host: HostNodes,
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    begins: NDArray[np.bool_],
+    source: Int64s,
+    target: Int64s,
+    begins: Bools,
 ) -> Edges:
     times = host.lines.time_ps
     keys = np.where(begins, host.start_key[source], host.end_key[source])
@@ -372,7 +372,7 @@ def _synchronising_edges(
     )
 
 
-def _slack_of_nodes(nodes: Nodes, edges: Edges) -> NDArray[np.int64]:
+def _slack_of_nodes(nodes: Nodes, edges: Edges) -> Int64s:
     """Return how much later each node began than its edges ask for; 0 without any."""
     ready = nodes.start_ps[edges.source] + edges.lag_ps
     ready += np.where(edges.from_start > 0, 0, nodes.dur_ps[edges.source])
@@ -390,8 +390,8 @@ def _finish_graph(
     wait: _Wait,
     pace: Pace,
     activities: Activities | None,
-    boundary: NDArray[np.int32],
-    given_work: NDArray[np.int64],
+    boundary: Int32s,
+    given_work: Int64s,
 ) -> Graph | Unavailable:
     edges, begin, order = link_edges(nodes, edges)
     if len(order) < len(nodes.kind):

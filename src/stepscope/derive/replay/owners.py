@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.replay.nodes import Graph
     from stepscope.derive.step_time.device_sets import DeviceSets, OneDevice
@@ -116,7 +117,7 @@ def without_owners(
 
 def _arrivals_by_owners(
     graph: Graph, classes: HostClasses, owners: Collection[str]
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Return before which nodes something came that some owners stand for."""
     found = np.zeros(graph.count, np.bool_)
     for at in np.flatnonzero(graph.arrival_of >= 0).tolist():
@@ -182,11 +183,11 @@ class Silences:
         chosen = graph.sampled
         self._long = _LONG * (chosen.last_ps - chosen.first_ps) / chosen.count
 
-    def may_hold(self, node: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def may_hold(self, node: Int64s) -> Bools:
         """Return which nodes are long enough to hold a silence, and no device's."""
         nodes = self._graph.nodes
         on_host = nodes.kind[node] != NodeKind.DEVICE
-        found: NDArray[np.bool_] = on_host & (nodes.dur_ps[node] > self._long)
+        found: Bools = on_host & (nodes.dur_ps[node] > self._long)
         return found
 
     def silent_time(self, node: int) -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
 
@@ -46,7 +47,7 @@ class Gain(Frozen, frozen=True):
 
     low_ps: float
     high_ps: float
-    by_window_ps: tuple[NDArray[np.int64], NDArray[np.int64]]
+    by_window_ps: tuple[Int64s, Int64s]
     period_ps: float
     floor_ps: float
     kept_percent: float
@@ -78,10 +79,10 @@ class Replayed(Frozen, frozen=True):
             done by then is done, and what begins there begins.
     """
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    via: NDArray[np.int32]
-    bounds_ps: NDArray[np.int64]
+    start_ps: Int64s
+    dur_ps: Int64s
+    via: Int32s
+    bounds_ps: Int64s
 
 
 class PathPieces(Frozen, frozen=True):
@@ -93,10 +94,10 @@ class PathPieces(Frozen, frozen=True):
             nothing in the graph accounts for.
     """
 
-    node: NDArray[np.int64]
-    edge: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    node: Int64s
+    edge: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
 
 
 class BackWalk:
@@ -150,9 +151,7 @@ class BackWalk:
             end[some],
         )
 
-    def _path_nodes(
-        self, last: int, first_ps: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    def _path_nodes(self, last: int, first_ps: int) -> tuple[Int64s, Int64s, Bools]:
         when = int(self._run.bounds_ps[last])
         last_node = int(self._graph.boundary[last])
         if last_node >= 0 and int(self._run.start_ps[last_node]) == when:
@@ -290,9 +289,7 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
     return Replayed(start, dur, via, reached_bounds(graph, start, start + dur))
 
 
-def reached_bounds(
-    graph: Graph, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def reached_bounds(graph: Graph, start_ps: Int64s, end_ps: Int64s) -> Int64s:
     """Return when each bound of the windows is reached."""
     found = np.full(len(graph.boundary) + 1, NEVER, np.int64)
     np.maximum.at(found, graph.completes, end_ps)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, UInt8s
     from stepscope.derive.device.precision import Precision
 
 NO_DEVICE_EVENTS: Final = WHY["no_device_events"]
@@ -130,7 +131,7 @@ def _unrecorded_owners(
 
 
 def _rows_by_device(
-    device: NDArray[np.int32],
+    device: Int32s,
 ) -> list[tuple[int, slice | NDArray[np.intp]]]:
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
@@ -148,12 +149,12 @@ def _rows_by_device(
     ]
 
 
-def owner_places(kind: NDArray[np.uint8], precision: Precision) -> NDArray[np.uint8]:
+def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
     """Return the place in `BUSY_OWNERS` of each activity, from its kind's code."""
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
         place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
-    order: NDArray[np.uint8] = by_row(place, kind)
+    order: UInt8s = by_row(place, kind)
     kernel = kind == ACTIVITY_CODES["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")

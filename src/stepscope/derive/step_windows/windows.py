@@ -36,8 +36,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -73,12 +72,12 @@ class StepKernels(Frozen, frozen=True):
     """
 
     side: str
-    first_ps: NDArray[np.int64]
-    last_ps: NDArray[np.int64]
-    launches: NDArray[np.int64]
+    first_ps: Int64s
+    last_ps: Int64s
+    launches: Int64s
 
     @property
-    def any(self) -> NDArray[np.bool_]:
+    def any(self) -> Bools:
         """Return True for the steps that have a kernel there."""
         return self.launches > 0
 
@@ -113,7 +112,7 @@ def step_instructions(steps: Steps, instructions: SymbolSequence) -> StepKernels
         begin_ps, gap = instructions.at_ps, instructions.gap_ps
         free_from = np.append(begin_ps[1:] - gap[1:], instructions.end_ps)
         after = np.append(places[1:], len(instructions))
-        last: NDArray[np.int64] = free_from[after - 1]
+        last: Int64s = free_from[after - 1]
         count = np.diff(np.append(places, len(instructions)))
         missing = (0, n - runs)
         return StepKernels(
@@ -145,7 +144,7 @@ def _repeats_evenly(instructions: SymbolSequence, runs: int) -> bool:
 
 def step_kernels(
     steps: int,
-    activity_steps: NDArray[np.int32] | None,
+    activity_steps: Int32s | None,
     device_activity: pl.DataFrame | None,
     correlation: Correlation | None,
 ) -> StepKernels:
@@ -217,7 +216,7 @@ def window_anchor(steps: Steps, run: StepKernels) -> str:
     return run.side if proven and late.mean() > _RUN_AHEAD else "host"
 
 
-def work_starts(run: StepKernels) -> NDArray[np.int64]:
+def work_starts(run: StepKernels) -> Int64s:
     """Return the first kernel of each step, as begins that never go back.
 
     A step without a kernel takes no device time: its window is empty and lies at the
@@ -274,7 +273,7 @@ class Windows(Frozen, frozen=True, dict=True):
     device_spans: pl.DataFrame
 
     @cached_property
-    def typical(self) -> NDArray[np.bool_]:
+    def typical(self) -> Bools:
         """Which of the rows statistics use: see `are_typical`."""
         return are_typical(self.rows)
 
@@ -297,7 +296,7 @@ class Windows(Frozen, frozen=True, dict=True):
 NOTHING_RECORDED: Final = WHY["nothing_recorded"]
 
 
-def are_typical(rows: pl.DataFrame) -> NDArray[np.bool_]:
+def are_typical(rows: pl.DataFrame) -> Bools:
     """Tell closed windows of the main kind; without any the closed ones, else all.
 
     Args:
@@ -317,7 +316,7 @@ def typical(rows: pl.DataFrame) -> pl.DataFrame:
     return _rows_with_window(rows, are_typical(rows))
 
 
-def _rows_with_window(rows: pl.DataFrame, wanted: NDArray[np.bool_]) -> pl.DataFrame:
+def _rows_with_window(rows: pl.DataFrame, wanted: Bools) -> pl.DataFrame:
     return rows if wanted.all() else rows.filter(wanted)
 
 
@@ -331,7 +330,7 @@ def windows(
     host_values: dict[str, StatRows] | Unavailable,
     environment: pl.DataFrame,
     steps: Steps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
 ) -> Windows | Unavailable:
@@ -413,7 +412,7 @@ def _place_windows(
     # The later end of marker and device work; the least int64 if unknown.
     unknown = np.iinfo(np.int64).min
     ends = filled(steps.rows["end_ps"], unknown)
-    worked_until: NDArray[np.int64] = np.maximum(ends, np.where(busy, last, unknown))
+    worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
         # Activity that the producer left out of the last stored step is in no step.
         worked_until[-1:] = ends[-1:]

@@ -23,8 +23,8 @@ from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -190,7 +190,7 @@ def activity_steps(
     steps: Steps,
     device_activity: pl.DataFrame,
     correlation: Correlation | Unavailable,
-) -> NDArray[np.int32] | Unavailable:
+) -> Int32s | Unavailable:
     """Return the row of `steps.rows` per row of device_activity, -1 for none.
 
     The first of these that is known gives the step: the step group that the producer
@@ -229,9 +229,7 @@ def activity_steps(
     return np.where(same, filled, np.int32(-1)).astype(np.int32)
 
 
-def _step_within(
-    starts: NDArray[np.int64], last_end: int | None, times: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _step_within(starts: Int64s, last_end: int | None, times: Int64s) -> Int32s:
     found = _last_step_begun(starts, times)
     if last_end is not None:
         found[times >= last_end] = -1
@@ -239,10 +237,10 @@ def _step_within(
 
 
 def _unite_call_activities(
-    starts: NDArray[np.int64],
+    starts: Int64s,
     last_end: int | None,
     correlation: Correlation,
-    found: NDArray[np.int32],
+    found: Int32s,
 ) -> None:
     """Keep the activities of one call in one step.
 
@@ -274,9 +272,7 @@ def _unite_call_activities(
     found[rows] = _step_within(starts, last_end, middle)[launch[rows]]
 
 
-def _last_step_begun(
-    starts: NDArray[np.int64], times: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     """Return the last step that began by each time, -1 before the first.
 
     Times come in few ascending stretches (one per track). The few starts are searched
@@ -296,7 +292,7 @@ def _last_step_begun(
 
 
 def _assign_by_group(
-    steps: Steps, device_activity: pl.DataFrame, found: NDArray[np.int32]
+    steps: Steps, device_activity: pl.DataFrame, found: Int32s
 ) -> None:
     groups = steps.rows["group"]
     column = device_activity["group"]

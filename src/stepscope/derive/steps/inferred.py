@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -216,7 +216,7 @@ def _layer_evidence(
 
 def _host_begins(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+) -> tuple[Int32s, Int64s] | None:
     if not sequence.on_device:
         return np.full(period.n, track, np.int32), period.start_ps
     if sequence.launch is None or evidence.correlation is None:

@@ -40,8 +40,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -63,18 +62,18 @@ class Marks(Frozen, frozen=True):
     `name` is equal for markers that differ in their number only.
     """
 
-    event: NDArray[np.int32]
-    track: NDArray[np.int32]
-    type: NDArray[np.int32]
-    name: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    number: NDArray[np.int64]
+    event: Int32s
+    track: Int32s
+    type: Int32s
+    name: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    number: Int64s
 
     def __len__(self) -> int:
         return len(self.event)
 
-    def choose_marks(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Marks:
+    def choose_marks(self, chosen: Bools | Int64s) -> Marks:
         """Return the entries chosen by a mask, or by positions in the order given."""
         return Marks(*(column[chosen] for column in msgspec.structs.astuple(self)))
 
@@ -87,7 +86,7 @@ def numbered_events(
     type_stats: pl.DataFrame,
     strings: Sequence[str],
     event_kinds: EventKinds,
-) -> tuple[Marks, NDArray[np.bool_]]:
+) -> tuple[Marks, Bools]:
     """Return host events with a `step_num`, and which of them are roots.
 
     A root says so (`_r` ≥ 1), or is called as older releases of a framework call roots.
@@ -195,9 +194,7 @@ def numbered_ranges(
     )
 
 
-def _build_marks(
-    events: pl.DataFrame, event: NDArray[np.int32], number: NDArray[np.int64]
-) -> Marks:
+def _build_marks(events: pl.DataFrame, event: Int32s, number: Int64s) -> Marks:
     start = ints(events, "start_ps")[event]
     of_type = handles(events, "type")[event]
     return Marks(
@@ -211,16 +208,16 @@ def _build_marks(
     )
 
 
-def _is_thread(tracks: pl.DataFrame) -> NDArray[np.bool_]:
+def _is_thread(tracks: pl.DataFrame) -> Bools:
     kind = codes(tracks, "kind") == TRACK_CODES["thread"]
-    host: NDArray[np.bool_] = absent(tracks["device"])
-    thread: NDArray[np.bool_] = kind & host
+    host: Bools = absent(tracks["device"])
+    thread: Bools = kind & host
     return thread
 
 
 def _count_falls(
     marks: Marks,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Int64s, Int64s, Int64s]:
     """Return the size of each run of one name on one thread, and how often it falls.
 
     The last array is the run of each marker. The markers are ordered by thread, name
@@ -325,7 +322,7 @@ def _one_per_step(marks: Marks) -> Marks:
     return kept.choose_marks(~repeated)
 
 
-def _outermost_marks(marks: Marks) -> NDArray[np.int32]:
+def _outermost_marks(marks: Marks) -> Int32s:
     marks = marks.choose_marks(np.lexsort((marks.event, -marks.end_ps, marks.start_ps)))
     while len(marks):
         reach = np.maximum.accumulate(marks.end_ps)

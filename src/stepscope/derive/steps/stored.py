@@ -34,8 +34,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -225,7 +224,7 @@ def steps_of_stored_calls(
 
 
 def _steps_of_calls(
-    events: pl.DataFrame, event: NDArray[np.int32], group: NDArray[np.int64], name: str
+    events: pl.DataFrame, event: Int32s, group: Int64s, name: str
 ) -> FoundSteps:
     start = ints(events, "start_ps")[event]
     nothing = pl.Series([None] * len(event))

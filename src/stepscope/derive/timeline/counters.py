@@ -22,6 +22,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.memory.replay import MemoryReplay
     from stepscope.trace.model import TraceData
@@ -43,7 +44,7 @@ class CounterCurve(Frozen, frozen=True):
     name: str
     unit: str | None
     source: Literal["memory", "queue", "recorded"]
-    time_ps: NDArray[np.int64]
+    time_ps: Int64s
     value: NDArray[np.float64]
 
     def self_check(self) -> None:
@@ -111,7 +112,7 @@ class _Samples:
 
     def type_curves(
         self, rows: StatRows
-    ) -> list[tuple[str, NDArray[np.int64], NDArray[np.float64]]]:
+    ) -> list[tuple[str, Int64s, NDArray[np.float64]]]:
         """Return name, times and values of each type of event, by type."""
         type_ = self._type[rows.owner]
         value = np.where(

@@ -42,8 +42,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -81,13 +80,13 @@ class Slices(Frozen, frozen=True):
         event: int32; row of events with which the span begins, -1 for none.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    row: NDArray[np.int32]
-    name: NDArray[np.int32]
-    event: NDArray[np.int32]
-    step: NDArray[np.int32]
+    track: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    row: Int32s
+    name: Int32s
+    event: Int32s
+    step: Int32s
 
 
 class Flows(Frozen, frozen=True):
@@ -97,9 +96,9 @@ class Flows(Frozen, frozen=True):
         device_event: int32; row of events of the activity, ascending.
     """
 
-    launch_event: NDArray[np.int32]
-    device_event: NDArray[np.int32]
-    correlation: NDArray[np.int64]
+    launch_event: Int32s
+    device_event: Int32s
+    correlation: Int64s
 
 
 class LaidLine(Frozen, frozen=True):
@@ -111,7 +110,7 @@ class LaidLine(Frozen, frozen=True):
     """
 
     spans: LineSpans
-    row: NDArray[np.int32]
+    row: Int32s
 
 
 class TraceTimeline(Frozen, frozen=True, dict=True):
@@ -146,14 +145,14 @@ class TraceTimeline(Frozen, frozen=True, dict=True):
     sections: pl.DataFrame
     tracks: pl.DataFrame
     lanes: pl.DataFrame
-    row: NDArray[np.int32]
+    row: Int32s
     lines: tuple[LaidLine, ...]
     names: pl.Series
     full_names: pl.Series
-    visibility: NDArray[np.uint8]
+    visibility: UInt8s
     flows: Flows
     launch_stats: pl.DataFrame
-    apart: NDArray[np.int32]
+    apart: Int32s
 
     def line(self, track: int) -> LaidLine | None:
         """Return the spans of a derived track; None for a recorded one."""
@@ -206,7 +205,7 @@ def trace_timeline(
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     activity_ops: ActivityOps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     steps: Steps | Unavailable,
     windows: Windows | Unavailable,
     host_op_events: HostOpEvents | Unavailable,

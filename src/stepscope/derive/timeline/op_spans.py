@@ -32,8 +32,7 @@ from stepscope.units import PS_PER_NS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.steps.chosen import Steps
@@ -55,12 +54,12 @@ class Pieces(Frozen, frozen=True):
         instruction: A code of the paths of instructions; -1 for none.
     """
 
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    step: NDArray[np.int32]
-    event: NDArray[np.int32]
-    op: NDArray[np.int32]
-    instruction: NDArray[np.int32]
+    start_ps: Int64s
+    end_ps: Int64s
+    step: Int32s
+    event: Int32s
+    op: Int32s
+    instruction: Int32s
 
 
 class _Paths(Frozen, frozen=True):
@@ -72,10 +71,10 @@ class _Paths(Frozen, frozen=True):
         name: int32; code of the name by number of `level`.
     """
 
-    level: NDArray[np.int32]
-    name: NDArray[np.int32]
+    level: Int32s
+    name: Int32s
 
-    def has_path(self) -> NDArray[np.uint8]:
+    def has_path(self) -> UInt8s:
         """Return by thing 1 where it has a path, else 0."""
         if not self.level.shape[1]:
             return np.zeros(len(self.level), np.uint8)
@@ -119,7 +118,7 @@ def op_lines_of_devices(
     device_activity: pl.DataFrame,
     activity_ops: ActivityOps,
     *,
-    activity_steps: NDArray[np.int32] | None,
+    activity_steps: Int32s | None,
     names: Names,
 ) -> DeviceLines:
     """Return the lines of every stream; a core shows its instructions itself.
@@ -210,7 +209,7 @@ def op_lines_of_threads(
     return lines
 
 
-def _track_ranges(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
+def _track_ranges(track: Int32s) -> list[tuple[int, slice]]:
     edges = np.flatnonzero(np.diff(track)) + 1
     begins = [0, *edges.tolist()] if len(track) else []
     return [
@@ -219,16 +218,14 @@ def _track_ranges(track: NDArray[np.int32]) -> list[tuple[int, slice]]:
     ]
 
 
-def computing_rows(device_activity: pl.DataFrame) -> NDArray[np.bool_]:
+def computing_rows(device_activity: pl.DataFrame) -> Bools:
     """Return which activities lines of ops are made of: all but copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
     return by_row(of_code, codes(device_activity, "kind"))
 
 
-def _place_by_stream(
-    device_activity: pl.DataFrame, computes: NDArray[np.bool_]
-) -> dict[int, int]:
+def _place_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int, int]:
     device, track = (handles(device_activity, name) for name in ("device", "track"))
     streams = combined([device, track])
     counted = (
@@ -308,9 +305,7 @@ def op_lines(
     compiled, named = modules.has_path(), ops.has_path()
     none = np.zeros(len(pieces.op), np.uint8)
 
-    def line(
-        view: str, within: NDArray[np.uint8], changes: NDArray[np.uint8]
-    ) -> tuple[LineSpans, NDArray[np.uint8]]:
+    def line(view: str, within: UInt8s, changes: UInt8s) -> tuple[LineSpans, UInt8s]:
         return _line_spans(
             pieces,
             pieces.op,
@@ -344,13 +339,13 @@ def op_lines(
 
 def _line_spans(
     pieces: Pieces,
-    code: NDArray[np.int32],
+    code: Int32s,
     paths: _Paths,
     *,
-    within: NDArray[np.uint8],
-    changes: NDArray[np.uint8],
+    within: UInt8s,
+    changes: UInt8s,
     bounded: bool,
-) -> tuple[LineSpans, NDArray[np.uint8]]:
+) -> tuple[LineSpans, UInt8s]:
     """Return the spans of one line, and the pieces where its outermost level changed.
 
     Pieces that are not within the line neither extend nor close a span. A change that
@@ -410,9 +405,7 @@ def _number_names(
     return _Paths(level, np.array(name, np.int32))
 
 
-def dense_texts(
-    handle: NDArray[np.int32], strings: Sequence[str]
-) -> tuple[NDArray[np.int32], list[str]]:
+def dense_texts(handle: Int32s, strings: Sequence[str]) -> tuple[Int32s, list[str]]:
     """Return codes of the handles' texts, -1 for none, and the texts."""
     known = np.flatnonzero(handle >= 0)
     code = np.full(len(handle), -1, np.int32)

@@ -23,8 +23,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
@@ -45,7 +44,7 @@ class Names:
         key = (shown, full if full != shown else None)
         return self._code.setdefault(key, len(self._types) + len(self._code))
 
-    def name_codes(self, shown: Iterable[str]) -> NDArray[np.int32]:
+    def name_codes(self, shown: Iterable[str]) -> Int32s:
         """Return the codes of displayed names."""
         return np.array([self.name_code(each) for each in shown], np.int32)
 
@@ -74,13 +73,13 @@ class LineSpans(NamedTuple):
             for the spans of steps, which are all of their time.
     """
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    level: NDArray[np.int32]
-    name: NDArray[np.int32]
-    event: NDArray[np.int32]
-    step: NDArray[np.int32]
-    busy_ps: NDArray[np.int64] | None = None
+    start_ps: Int64s
+    dur_ps: Int64s
+    level: Int32s
+    name: Int32s
+    event: Int32s
+    step: Int32s
+    busy_ps: Int64s | None = None
 
     def order_spans(self) -> LineSpans:
         """Return the spans by start, then duration descending, then level."""
@@ -93,7 +92,7 @@ class LineSpans(NamedTuple):
             return merged
         return self._take_spans(np.lexsort((self.level, -self.dur_ps, self.start_ps)))
 
-    def _take_spans(self, order: NDArray[np.int64]) -> LineSpans:
+    def _take_spans(self, order: Int64s) -> LineSpans:
         return LineSpans(
             self.start_ps[order],
             self.dur_ps[order],
@@ -223,7 +222,7 @@ def step_names(steps: Steps) -> list[str]:
 def launch_lines(
     correlation: Correlation,
     *,
-    activity_steps: NDArray[np.int32],
+    activity_steps: Int32s,
     steps: Steps,
     names: Names,
 ) -> LaunchLines:
@@ -269,9 +268,7 @@ def launch_values(totals: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _launch_totals(
-    correlation: Correlation, activity_steps: NDArray[np.int32]
-) -> pl.DataFrame:
+def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataFrame:
     """Return by device and step the calls that put work there, each of them once."""
     launches, launch = correlation.launches, correlation.launch_of_activity
     # A place is a device in a step; activities of no step have no place.
@@ -321,11 +318,11 @@ def _launch_totals(
 
 
 def _step_spans(
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
-    step: NDArray[np.int32],
-    code: NDArray[np.int32],
-    events: NDArray[np.int32],
+    start_ps: Int64s,
+    end_ps: Int64s,
+    step: Int32s,
+    code: Int32s,
+    events: Int32s,
 ) -> LineSpans:
     return LineSpans(
         start_ps,

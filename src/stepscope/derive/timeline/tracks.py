@@ -20,8 +20,7 @@ from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE, SamplesL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.timeline.step_lines import DerivedLine
 
@@ -307,13 +306,11 @@ class TrackRows(Frozen, frozen=True):
         lanes: By row of the table `tracks`; from the top down.
     """
 
-    row: NDArray[np.int32]
+    row: Int32s
     lanes: tuple[tuple[Lane, ...], ...]
 
 
-def lay_spans(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+def lay_spans(start_ps: Int64s, dur_ps: Int64s) -> tuple[Int32s, tuple[Lane, ...]]:
     """Lay out one track's spans: starts ascending, durations descending.
 
     Spans that lie inside another one go below it.
@@ -327,8 +324,8 @@ def recorded_rows(
     events: pl.DataFrame,
     nesting: Nesting,
     *,
-    apart: NDArray[np.int64],
-    undrawn: NDArray[np.bool_],
+    apart: Int64s,
+    undrawn: Bools,
 ) -> TrackRows:
     """Lay out all recorded tracks.
 
@@ -374,12 +371,12 @@ def recorded_rows(
 
 
 def _lay_groups(
-    starts: NDArray[np.int64],
-    durs: NDArray[np.int64],
+    starts: Int64s,
+    durs: Int64s,
     nested: bool,  # noqa: FBT001 - private; the arrays beside it come in order
-    beside: NDArray[np.int64],
-    hidden: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int32], tuple[Lane, ...]]:
+    beside: Int64s,
+    hidden: Bools | None,
+) -> tuple[Int32s, tuple[Lane, ...]]:
     group = np.zeros(len(starts), np.uint8)
     group[beside] = 1
     if hidden is not None:
@@ -402,10 +399,10 @@ def _lay_groups(
 
 
 def _lay_chosen(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    chosen: NDArray[np.bool_] | None,
-    row: NDArray[np.int32],
+    start_ps: Int64s,
+    dur_ps: Int64s,
+    chosen: Bools | None,
+    row: Int32s,
     *,
     nested: bool,
     kind: str,
@@ -443,10 +440,10 @@ def _lay_chosen(
 
 
 def _spread_lanes(
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-    some: NDArray[np.int64],
-    row: NDArray[np.int32],
+    start_ps: Int64s,
+    dur_ps: Int64s,
+    some: Int64s,
+    row: Int32s,
 ) -> int:
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
