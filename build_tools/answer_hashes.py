@@ -90,7 +90,7 @@ def files_of(run: Run) -> frozenset[Path]:
 def is_recording(file: Path) -> bool:
     """Whether a file is of a kind that the product knows, if only to refuse it."""
     try:
-        return sniff.detect(file) not in NO_RECORDINGS
+        return sniff.detect_format(file) not in NO_RECORDINGS
     except BadInput:
         return False
 

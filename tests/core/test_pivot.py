@@ -13,7 +13,7 @@ from tests.support.xspace.kernels import uncompiled
 
 from stepscope._core import pivot as installed
 from stepscope.xspace.reading.columns import Stats
-from stepscope.xspace.reading.pivot import intern_places, pivot, pivot_rows
+from stepscope.xspace.reading.pivot import intern_places, pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_each_wanted_key_has_the_last_value_of_its_event(
             if key in keys and begin <= event < end:
                 expected[:, slot, event - begin] = (value, kind, length)
     with mock.patch(DRIVER, FORMS[form]):
-        found = pivot(stats_of(rows), wanted, event_begin=begin, event_end=end)
+        found = pivot_range(stats_of(rows), wanted, event_begin=begin, event_end=end)
     assert found.value.tolist() == expected[0].tolist()
     assert found.kind.tolist() == expected[1].tolist()
     assert found.length.tolist() == expected[2].tolist()
@@ -69,7 +69,7 @@ def test_some_events_have_the_values_that_a_range_of_them_has(
 ) -> None:
     wanted = [2, (0, 5), 99, -1]
     with mock.patch(DRIVER, FORMS[form]):
-        whole = pivot(stats_of(rows), wanted, event_begin=0, event_end=13)
+        whole = pivot_range(stats_of(rows), wanted, event_begin=0, event_end=13)
         found = pivot_rows(stats_of(rows), wanted, np.array(events, np.int32))
     assert found.value.tolist() == whole.value[:, events].tolist()
     assert found.kind.tolist() == whole.kind[:, events].tolist()

@@ -177,7 +177,7 @@ def test_the_main_thread_does_only_what_pytorch_needs_it_for(
 ) -> None:
     """PyTorch's profiler is ended by the thread that began it; the program goes on."""
     threads: dict[str, threading.Thread] = {}
-    for name in ("halt", "stop"):
+    for name in ("halt_collecting", "hand_over"):
         original = getattr(HostCollector, name)
 
         def call(
@@ -193,8 +193,8 @@ def test_the_main_thread_does_only_what_pytorch_needs_it_for(
     until(lambda: came)
     assert came[0].xspace
     main = threading.main_thread()
-    assert (threads["halt"] is main) == uses_torch
-    assert threads["stop"] is not main
+    assert (threads["halt_collecting"] is main) == uses_torch
+    assert threads["hand_over"] is not main
 
 
 def test_a_client_hears_that_a_signal_interrupted_the_start(

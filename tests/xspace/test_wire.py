@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from tests.support.xspace.wire import double, number_field, sized, tag
 
 from stepscope._core import wire
-from stepscope.xspace.wire import MalformedMessage, fields_of, packed
+from stepscope.xspace.wire import MalformedMessage, fields_of, packed_numbers
 
 MANY = 64
 MESSAGES = st.lists(
     st.one_of(
-        st.builds(number_field, st.integers(1, 2**29 - 1), st.integers(0, 2**64 - 1)),
+        st.builds(
+            number_field,
+            st.integers(1, 2**29 - 1),
+            st.integers(0, 2**64 - 1),
+        ),
         st.builds(sized, st.integers(1, 2**29 - 1), st.binary(max_size=200)),
         st.builds(double, st.integers(1, 20), st.floats(allow_nan=False)),
         st.binary(max_size=12),
@@ -71,6 +75,6 @@ def test_what_breaks_the_format_is_refused_in_both(message: bytes) -> None:
 
 
 def test_packed_numbers_end_with_a_whole_one() -> None:
-    assert packed(memoryview(b"\x01\x96\x01")) == [1, 150]
+    assert packed_numbers(memoryview(b"\x01\x96\x01")) == [1, 150]
     with pytest.raises(MalformedMessage):
-        packed(memoryview(b"\x01\x96"))
+        packed_numbers(memoryview(b"\x01\x96"))

@@ -20,7 +20,7 @@ from stepscope.remote.addresses import parse_addresses
 from stepscope.remote.transport import checked_token, grpc_module
 from stepscope.serve.app import App
 from stepscope.serve.built import missing_page_notice
-from stepscope.serve.listening import make_server
+from stepscope.serve.listening import listening_server
 from stepscope.serve.pages import page_files
 from stepscope.serve.recorder import Capturing
 from stepscope.serve.runs.program_files import ProgramFiles
@@ -52,7 +52,7 @@ def answer_request(request: ServeRequest) -> int:
     program = ProgramFiles(request.source) if request.source else None
     store = Store(open_source(request.logdir), kernels=request.kernels)
     captures = _make_capturing(store, request) if request.capture else None
-    server = make_server(request.host, request.port, _not_yet)
+    server = listening_server(request.host, request.port, _not_yet)
     with server:
         policy = make_policy(request.host, server.port)
         server.app = App(

@@ -113,7 +113,7 @@ class DeviceTables(Frozen, frozen=True, kw_only=True, eq=True):
     undirected: int
 
 
-def assemble(
+def assemble_trace(
     host: str,
     tables: Mapping[str, Callable[[], Table] | Unavailable],
     *,
@@ -158,7 +158,7 @@ def _itself(absent: Unavailable) -> Unavailable:
     return absent
 
 
-def once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
+def compute_once(compute: Callable[[], _Value]) -> Callable[[], _Value]:
     """Defer a computation to the first call; all calls, from any thread, share it."""
     lock = threading.Lock()
     kept: list[_Value] = []
@@ -283,7 +283,7 @@ def row_order(
     return order
 
 
-def hull_of(
+def hull_of_tracks(
     start_ps: NDArray[np.int64],
     dur_ps: NDArray[np.int64],
     tracks: Iterable[tuple[int, int]],

@@ -18,7 +18,7 @@ from stepscope.formats.hlo_shapes import (
 )
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.xspace.wire import fields_of, numbers_of, packed, text_of
+from stepscope.xspace.wire import fields_of, numbers_of, packed_numbers, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,13 +112,13 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
                 if inner == 1:
                     name = text_of(part)
                 elif inner == 3 and isinstance(part, memoryview):
-                    computation, called, instructions = _computation(part)
+                    computation, called, instructions = _read_computation(part)
                     computations[computation] = instructions
                     names[computation] = called
                 elif inner == 7 and isinstance(part, memoryview):
-                    schedule = dict(_sequences(part))
+                    schedule = dict(_read_schedule(part))
                 elif inner == 17 and isinstance(part, memoryview):
-                    frames = _stack_frames(part)
+                    frames = _read_stack_frames(part)
     resolver = _Resolver(computations, names, frames)
     return name, [
         resolver.resolve(raw, computation)
@@ -150,7 +150,7 @@ class _Resolver:
         if not file and 0 < frame <= len(self._frames):
             file, found_line = self._frames[frame - 1]
             line = found_line or 0
-        products = self._products_of(raw)
+        products = self._products_in_instruction(raw)
         deciding = products or (raw,)
         elements = [
             _ELEMENTS[element]
@@ -181,35 +181,41 @@ class _Resolver:
             attributes=raw.attributes,
         )
 
-    def _products_of(self, raw: _Raw) -> tuple[_Raw, ...]:
-        if _multiplies(raw):
+    def _products_in_instruction(self, raw: _Raw) -> tuple[_Raw, ...]:
+        if _is_product(raw):
             return (raw,)
         if raw.opcode != "fusion":
             return ()
-        return tuple(found for called in raw.calls for found in self._inside(called))
+        return tuple(
+            found
+            for called in raw.calls
+            for found in self._products_in_computation(called)
+        )
 
-    def _inside(self, computation: int, depth: int = 0) -> tuple[_Raw, ...]:
+    def _products_in_computation(
+        self, computation: int, depth: int = 0
+    ) -> tuple[_Raw, ...]:
         if computation in self._products or depth > _DEEPEST:
             return self._products.get(computation, ())
         # Set first: a damaged module may call itself.
         self._products[computation] = ()
         found: list[_Raw] = []
         for raw in self._computations.get(computation, []):
-            if _multiplies(raw):
+            if _is_product(raw):
                 found.append(raw)
             for called in raw.calls:
-                found.extend(self._inside(called, depth + 1))
+                found.extend(self._products_in_computation(called, depth + 1))
         self._products[computation] = tuple(found)
         return self._products[computation]
 
 
-def _multiplies(raw: _Raw) -> bool:
+def _is_product(raw: _Raw) -> bool:
     if raw.opcode in _PRODUCTS:
         return True
     return bool(raw.custom_call and _PRODUCT_CALL.search(raw.custom_call))
 
 
-def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
+def _read_schedule(view: memoryview) -> Iterator[tuple[int, list[int]]]:
     for _, entry in fields_of(view):
         if not isinstance(entry, memoryview):
             continue
@@ -219,7 +225,7 @@ def _sequences(view: memoryview) -> Iterator[tuple[int, list[int]]]:
                 computation = value
             elif field == 2 and isinstance(value, memoryview):
                 for _, ids in fields_of(value):
-                    order.extend(packed(ids))
+                    order.extend(packed_numbers(ids))
         yield computation, order
 
 
@@ -229,7 +235,7 @@ def _order_by_schedule(instructions: list[_Raw], order: Sequence[int]) -> list[_
     return sorted(instructions, key=lambda raw: place.get(raw.id, len(place)))
 
 
-def _computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
+def _read_computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
     number = 0
     name = ""
     instructions = []
@@ -239,11 +245,11 @@ def _computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
         elif field == 1:
             name = text_of(value)
         elif field == 2 and isinstance(value, memoryview):
-            instructions.append(_instruction(value))
+            instructions.append(_read_instruction(value))
     return number, name, instructions
 
 
-def _instruction(view: memoryview) -> _Raw:
+def _read_instruction(view: memoryview) -> _Raw:
     number = element = 0
     metadata: tuple[str | None, str | None, str | None, int, int] = _NO_METADATA
     texts = {1: "", 2: "", 28: ""}
@@ -254,7 +260,7 @@ def _instruction(view: memoryview) -> _Raw:
         if field in texts:
             texts[field] = text_of(value)
         elif field in lists:
-            lists[field].extend(packed(value))
+            lists[field].extend(packed_numbers(value))
         elif field == 35 and isinstance(value, int):
             number = value
         elif field == 3 and isinstance(value, memoryview):
@@ -263,7 +269,7 @@ def _instruction(view: memoryview) -> _Raw:
         elif field in ATTRIBUTE_FIELDS:
             attributes[field] = value
         elif field == 7 and isinstance(value, memoryview):
-            metadata = _op_metadata(value)
+            metadata = _read_op_metadata(value)
     return _Raw(
         id=number,
         name=texts[1],
@@ -278,7 +284,7 @@ def _instruction(view: memoryview) -> _Raw:
     )
 
 
-def _op_metadata(
+def _read_op_metadata(
     view: memoryview,
 ) -> tuple[str | None, str | None, str | None, int, int]:
     op_type = op_name = file = None
@@ -297,7 +303,7 @@ def _op_metadata(
     return op_type, op_name, file, line, frame
 
 
-def _stack_frames(view: memoryview) -> list[_Frame]:
+def _read_stack_frames(view: memoryview) -> list[_Frame]:
     """File and line of each frame, by frame number less one."""
     files: list[str] = []
     locations: list[tuple[int, int]] = []

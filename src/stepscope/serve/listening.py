@@ -369,7 +369,7 @@ class Server:
         connection.socket.close()
 
 
-def make_server(
+def listening_server(
     host: str, port: int, app: WSGIApplication, *, limits: Limits | None = None
 ) -> Server:
     """Make a server that listens, and serves once its `serve_forever` is called.

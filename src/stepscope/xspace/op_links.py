@@ -38,12 +38,12 @@ def operands_text(sizes: Sequence[object], types: Sequence[object]) -> str | Non
         f"{name}[{','.join(map(str, size))}]"
         for operand, name in zip(sizes, types, strict=False)
         if isinstance(name, str) and name
-        for size in _tensors(operand)
+        for size in _tensor_sizes(operand)
     ]
     return ", ".join(parts) or None
 
 
-def _tensors(operand: object) -> Iterator[list[int]]:
+def _tensor_sizes(operand: object) -> Iterator[list[int]]:
     if not isinstance(operand, list) or not operand:
         return
     if all(isinstance(it, int) for it in operand):
@@ -88,14 +88,14 @@ def innermost_around(
         track: Track of each event, ascending.
         is_op: Which events are ops.
     """
-    above = _parents(start, dur, track)
+    above = _parent_events(start, dur, track)
     # What is no op may hold others. Each round doubles how far up a row has looked.
     while len(passed := np.flatnonzero((above >= 0) & ~is_op[above])):
         above[passed] = above[above[passed]]
     return above
 
 
-def _parents(
+def _parent_events(
     start: NDArray[np.int64], dur: NDArray[np.int64], track: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     """Return the event that holds each one directly, track by track; -1 for none."""

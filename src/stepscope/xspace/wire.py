@@ -93,7 +93,7 @@ def numbers_of(message: bytes | memoryview) -> dict[int, int]:
     }
 
 
-def packed(value: int | memoryview) -> list[int]:
+def packed_numbers(value: int | memoryview) -> list[int]:
     """Return the numbers of a repeated field, which is written packed or one by one."""
     if isinstance(value, int):
         return [value]

@@ -11,13 +11,13 @@ from stepscope.errors import BadInput
 from stepscope.formats.assemble import only_file
 from stepscope.formats.declared_words import quality_note
 from stepscope.formats.memory.tables import Frame, Stacks, memory_trace
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import (
     MalformedMessage,
     fields_of,
     numbers_of,
-    packed,
+    packed_numbers,
     text_of,
 )
 
@@ -79,9 +79,9 @@ def read(source: HostFiles) -> TraceData:
     )
     stacks = Stacks()
     try:
-        profile = _profile(content.tobytes())
+        profile = _read_profile(content.tobytes())
         if profile.types == _COUNTED:
-            rows = list(_rows(profile, stacks))
+            rows = list(_allocation_rows(profile, stacks))
     except MalformedMessage:
         raise BadInput.at(path, "is cut or damaged", _SAVE_AGAIN) from None
     if damage:
@@ -108,7 +108,7 @@ def read(source: HostFiles) -> TraceData:
     )
 
 
-def _profile(message: bytes) -> _Profile:
+def _read_profile(message: bytes) -> _Profile:
     types: list[dict[int, int]] = []
     samples: list[memoryview] = []
     locations: list[memoryview] = []
@@ -131,21 +131,21 @@ def _profile(message: bytes) -> _Profile:
             strings.append(text_of(value))
     return _Profile(
         types=[
-            (_string(strings, it.get(1, 0)), _string(strings, it.get(2, 0)))
+            (_string_at(strings, it.get(1, 0)), _string_at(strings, it.get(2, 0)))
             for it in types
         ],
         samples=samples,
-        frames=dict(_frame(it, functions, strings) for it in locations),
+        frames=dict(_read_frame(it, functions, strings) for it in locations),
         strings=strings,
         time_ns=time_ns,
     )
 
 
-def _string(strings: list[str], place: int) -> str:
-    return shortened(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
+def _string_at(strings: list[str], place: int) -> str:
+    return shorten_text(strings[place], _LONGEST) if 0 <= place < len(strings) else ""
 
 
-def _frame(
+def _read_frame(
     location: memoryview, functions: dict[int, dict[int, int]], strings: list[str]
 ) -> tuple[int, Frame]:
     """Return the id of a location and the frame of its innermost line."""
@@ -159,14 +159,14 @@ def _frame(
             numbers = numbers_of(value)
             function = functions.get(numbers.get(1, 0), {})
             line = Frame(
-                _string(strings, function.get(4, 0)) or "??",
+                _string_at(strings, function.get(4, 0)) or "??",
                 min(numbers.get(2, 0), 2**31),
-                _string(strings, function.get(2, 0)) or "??",
+                _string_at(strings, function.get(2, 0)) or "??",
             )
     return number, line
 
 
-def _counted(values: list[int]) -> tuple[int, int]:
+def _blocks_and_size(values: list[int]) -> tuple[int, int]:
     """Return how many blocks a sample holds, and their size; 0 where that is unknown.
 
     Programs are listed with no size, or with -1 byte each, where the backend does not
@@ -182,7 +182,7 @@ def _counted(values: list[int]) -> tuple[int, int]:
     return count, size
 
 
-def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
+def _allocation_rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
     in_use: dict[str, int] = {}
     for sample in profile.samples:
         places: list[int] = []
@@ -190,14 +190,14 @@ def _rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, Any]]:
         labels: dict[str, str] = {}
         for field, value in fields_of(sample):
             if field == _LOCATION_IDS:
-                places += packed(value)
+                places += packed_numbers(value)
             elif field == _VALUES:
-                values += packed(value)
+                values += packed_numbers(value)
             elif field == _LABEL and not isinstance(value, int):
                 pair = numbers_of(value)
-                key = _string(profile.strings, pair.get(1, 0))
-                labels[key] = _string(profile.strings, pair.get(2, 0))
-        count, size = _counted(values)
+                key = _string_at(profile.strings, pair.get(1, 0))
+                labels[key] = _string_at(profile.strings, pair.get(2, 0))
+        count, size = _blocks_and_size(values)
         if not count or not size:
             continue
         code = _PROGRAMS if labels.get("kind") == _EXECUTABLE else _NO_DEVICE

@@ -87,27 +87,27 @@ def events_of_message(message: bytes) -> list[ViewerEvent]:
         if field == _DEVICES:
             names += _name_events(value)
         elif field == _EVENTS:
-            events.append(_event(value))
+            events.append(_read_event(value))
     return [*names, *events]
 
 
 def _name_events(entry: memoryview) -> Iterator[ViewerEvent]:
-    pid, device = _pair(entry)
+    pid, device = _key_and_value(entry)
     for field, value in fields_of(device):
         if field == _NAME:
-            yield _named("process_name", pid, 0, text_of(value))
+            yield _name_event("process_name", pid, 0, text_of(value))
         elif field == _RESOURCES and not isinstance(value, int):
-            tid, resource = _pair(value)
+            tid, resource = _key_and_value(value)
             for part, name in fields_of(resource):
                 if part == _NAME:
-                    yield _named("thread_name", pid, tid, text_of(name))
+                    yield _name_event("thread_name", pid, tid, text_of(name))
 
 
-def _named(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
+def _name_event(kind: str, pid: int, tid: int, name: str) -> ViewerEvent:
     return ViewerEvent(ph="M", pid=pid, tid=tid, name=kind, args={"name": name})
 
 
-def _pair(entry: memoryview) -> tuple[int, memoryview]:
+def _key_and_value(entry: memoryview) -> tuple[int, memoryview]:
     key, found = 0, memoryview(b"")
     for field, value in fields_of(entry):
         if field == _KEY and isinstance(value, int):
@@ -117,7 +117,7 @@ def _pair(entry: memoryview) -> tuple[int, memoryview]:
     return key, found
 
 
-def _event(message: memoryview) -> ViewerEvent:
+def _read_event(message: memoryview) -> ViewerEvent:
     numbers = numbers_of(message)
     name, arguments = "", {}
     for field, value in fields_of(message):
@@ -144,7 +144,7 @@ class _Document(msgspec.Struct):
     events: list[ViewerEvent] = msgspec.field(name="traceEvents")
 
 
-def message_of(source: HostFiles) -> bytes:
+def profile_message(source: HostFiles) -> bytes:
     """Return the profile message that a timeline was made from.
 
     Raises:
@@ -229,7 +229,7 @@ def _message_of_events(host: str, events: list[ViewerEvent]) -> bytes:
             types[key],
             offset_ps=round(((one.ts or 0.0) - begin) * PS_PER_US),
             dur_ps=0 if dur_ps <= _INSTANT_PS else dur_ps,
-            stats={name: _value(name, value) for name, value in values.items()},
+            stats={name: _profile_value(name, value) for name, value in values.items()},
         )
     _say_what_is_missing(space, events, shown)
     return space.to_bytes()
@@ -254,7 +254,7 @@ def _say_what_is_missing(
             space.warning(f"dropped {count} events: {what}")
 
 
-def _value(name: str, value: Any) -> Value:
+def _profile_value(name: str, value: Any) -> Value:
     """Return a value as a profile holds it: numbers are written as texts."""
     if isinstance(value, float | bool):
         return value

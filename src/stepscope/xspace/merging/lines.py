@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope._core import rebase
 from stepscope.xspace.fields import LineTag
-from stepscope.xspace.reading.messages import index
+from stepscope.xspace.reading.messages import index_messages
 from stepscope.xspace.writing.encode import line_head, line_tail
 
 if TYPE_CHECKING:
@@ -79,11 +79,13 @@ def read_heads(
         size = 256
         while True:
             stop = min(at + size, last)
-            fields = index(data, np.array([at], np.int64), np.array([stop], np.int64))
+            fields = index_messages(
+                data, np.array([at], np.int64), np.array([stop], np.int64)
+            )
             if stop == last or (fields.tag == LineTag.EVENT).any():
                 break
             size *= 4
-        heads.append(_head(data, fields, 0))
+        heads.append(_read_head(data, fields, 0))
     return heads
 
 
@@ -101,10 +103,12 @@ def read_lines(
     """
     lines = []
     for at, last in zip(begin.tolist(), end.tolist(), strict=True):
-        fields = index(data, np.array([at], np.int64), np.array([last], np.int64))
+        fields = index_messages(
+            data, np.array([at], np.int64), np.array([last], np.int64)
+        )
         if fields.stop[0] >= 0:
             raise ValueError(f"a line is malformed at byte {int(fields.stop[0]):,}")
-        head = _head(data, fields, 0)
+        head = _read_head(data, fields, 0)
         events = fields.of(LineTag.EVENT)
         lines.append(
             Line(
@@ -116,7 +120,7 @@ def read_lines(
     return lines
 
 
-def written(
+def encode_events_of_line(
     line: Line,
     data: NDArray[np.uint8],
     *,
@@ -129,12 +133,12 @@ def written(
     Raises:
         ValueError: An event is malformed.
     """
-    return _rewritten(
+    return _rewrite_events(
         data, line.begin, line.end, ids=(type_ids, stat_ids), missing=missing
     )
 
 
-def joined(
+def join_line_bodies(
     head: Head,
     events: Sequence[bytes],
     *,
@@ -162,7 +166,7 @@ def _sort_events(
 ) -> bytes:
     """Sort by start, then longest first, as the writer does."""
     data = np.frombuffer(events, np.uint8)
-    rows = index(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
+    rows = index_messages(data, np.zeros(1, np.int64), np.array([len(data)], np.int64))
     begin, end = rows.place, rows.place + rows.size
     start = np.empty(len(begin), np.int64)
     dur = np.empty(len(begin), np.int64)
@@ -171,10 +175,10 @@ def _sort_events(
     order = np.lexsort((-dur, start))
     if (order[1:] > order[:-1]).all():
         return events
-    return _rewritten(data, begin[order], end[order], ids=ids, missing=missing)
+    return _rewrite_events(data, begin[order], end[order], ids=ids, missing=missing)
 
 
-def _rewritten(
+def _rewrite_events(
     data: NDArray[np.uint8],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
@@ -209,7 +213,7 @@ def named_like(head: Head, first: Mapping[int, Head]) -> Head:
     return head._replace(name=known.name)
 
 
-def _head(data: NDArray[np.uint8], fields: Fields, row: int) -> Head:
+def _read_head(data: NDArray[np.uint8], fields: Fields, row: int) -> Head:
     def number(tag: int) -> int:
         return int(fields.last(tag)[row])
 

@@ -21,11 +21,11 @@ from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.merging.lines import (
     Head,
     Move,
-    joined,
+    encode_events_of_line,
+    join_line_bodies,
     named_like,
     read_heads,
     read_lines,
-    written,
 )
 from stepscope.xspace.merging.names import (
     IdMap,
@@ -34,7 +34,7 @@ from stepscope.xspace.merging.names import (
     read_entries,
     rewritten_stat,
 )
-from stepscope.xspace.reading.messages import index
+from stepscope.xspace.reading.messages import index_messages
 from stepscope.xspace.writing.encode import map_entry, number_field, sized_field, varint
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
     array = np.frombuffer(data, np.uint8)
     if not len(array):
         return 0
-    fields = index(array, np.zeros(1, np.int64), np.array([len(array)], np.int64))
+    fields = index_messages(
+        array, np.zeros(1, np.int64), np.array([len(array)], np.int64)
+    )
     stop = int(fields.stop[0])
     return len(array) if stop < 0 else stop
 
@@ -150,7 +152,7 @@ def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
 def _whole_fields(
     data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> Fields:
-    fields = index(data, begin, end)
+    fields = index_messages(data, begin, end)
     if (fields.stop >= 0).any():
         at = int(fields.stop[fields.stop >= 0][0])
         raise ValueError(f"the message is malformed at byte {at:,}")
@@ -287,7 +289,7 @@ def _join_lines_of_planes(
             key = head.id, head.timestamp_ns
             _, events = groups.setdefault(key, (head, []))
             events.append(
-                written(
+                encode_events_of_line(
                     line,
                     plane.data,
                     type_ids=type_ids,
@@ -297,6 +299,9 @@ def _join_lines_of_planes(
             )
     ids = names.types.identity(), names.stats.identity()
     return [
-        sized_field(PlaneTag.LINE, joined(head, events, ids=ids, missing=names.missing))
+        sized_field(
+            PlaneTag.LINE,
+            join_line_bodies(head, events, ids=ids, missing=names.missing),
+        )
         for head, events in groups.values()
     ]

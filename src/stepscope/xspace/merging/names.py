@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.xspace.fields import Entry, EventMetadata, StatMetadata, StatTag
-from stepscope.xspace.reading.messages import index
-from stepscope.xspace.wire import MalformedMessage, packed, read_varint
+from stepscope.xspace.reading.messages import index_messages
+from stepscope.xspace.wire import MalformedMessage, packed_numbers, read_varint
 from stepscope.xspace.writing.encode import number_field, sized_field, varint
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class Names:
         later: list[tuple[int, bytes]] = []
         for key, body in latest.items():
             if stat_ids is not None:
-                body = _with_stat_ids(body, *stat_ids)  # noqa: PLW2901 - as it becomes
+                body = _rewrite_stats(body, *stat_ids)  # noqa: PLW2901 - as it becomes
             # No field of a name's entry is a child in most files.
-            if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _fields(body)):
+            if any(tag >> 3 == _CHILD >> 3 for tag, _, _ in _read_fields(body)):
                 later.append((key, body))
             else:
                 known = self._ids.get(body)
@@ -100,7 +100,7 @@ class Names:
             ids[key] = self.free_id()
             self._bodies[ids[key]] = b""
         for key, body in later:
-            self._bodies[ids[key]] = _with_children(body, ids)
+            self._bodies[ids[key]] = _rewrite_children(body, ids)
         return IdMap(ids)
 
     def entries(self) -> Iterator[tuple[int, bytes]]:
@@ -124,7 +124,7 @@ def read_entries(
     data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> list[NameEntry]:
     """Return the entries of a map, whose messages are [begin, end)."""
-    fields = index(data, begin, end)
+    fields = index_messages(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()
     bodies = [b""] * len(keys)
     values = fields.of(Entry.VALUE)
@@ -136,7 +136,9 @@ def read_entries(
     return [
         NameEntry(
             key,
-            b"".join(raw for tag, raw, _ in _fields(body) if tag != StatMetadata.ID),
+            b"".join(
+                raw for tag, raw, _ in _read_fields(body) if tag != StatMetadata.ID
+            ),
         )
         for key, body in zip(keys, bodies, strict=True)
     ]
@@ -146,7 +148,7 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     """Return a stat with the ids of its name and of a reference replaced."""
     out = []
     named = False
-    for tag, raw, value in _fields(body):
+    for tag, raw, value in _read_fields(body):
         if tag in (StatTag.METADATA_ID, StatTag.REF):
             named |= tag == StatTag.METADATA_ID
             out.append(varint(tag) + varint(stat_ids.ids.get(value, missing)))
@@ -158,9 +160,9 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     return b"".join(out)
 
 
-def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
+def _rewrite_stats(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     out = []
-    for tag, raw, _ in _fields(body):
+    for tag, raw, _ in _read_fields(body):
         if tag == EventMetadata.STAT:
             inner = raw[len(varint(tag)) :]
             _, start = read_varint(inner, 0)
@@ -174,16 +176,16 @@ def _with_stat_ids(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     return b"".join(out)
 
 
-def _with_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
+def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     out = []
-    for tag, raw, value in _fields(body):
+    for tag, raw, value in _read_fields(body):
         if tag == _CHILD:
             # What names nothing here must not name something of another plane.
             if value in type_ids:
                 out.append(varint(tag) + varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
             try:
-                children = packed(memoryview(raw)[len(raw) - value :])
+                children = packed_numbers(memoryview(raw)[len(raw) - value :])
             except MalformedMessage:
                 children = []
             known = (type_ids[it] for it in children if it in type_ids)
@@ -193,7 +195,7 @@ def _with_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
     return b"".join(out)
 
 
-def _fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
+def _read_fields(body: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Tag, bytes with the tag, and number or length of every field of a message.
 
     What breaks the wire format ends the message, as it does for a reader.

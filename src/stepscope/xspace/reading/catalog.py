@@ -31,7 +31,7 @@ from stepscope.xspace.reading.messages import (
     Places,
     StatMessages,
     id_table,
-    index,
+    index_messages,
     read_stats,
 )
 from stepscope.xspace.reading.pivot import intern_places
@@ -108,10 +108,10 @@ def read_entries(data: NDArray[np.uint8], planes: Fields, tag: int) -> Entries:
     Stat metadata has no display name, bytes or stats; theirs are to be ignored.
     """
     rows = planes.of(tag)
-    entries = index(data, rows.place, rows.place + rows.size)
+    entries = index_messages(data, rows.place, rows.place + rows.size)
     key = entries.last(Entry.KEY)
     value_rows = entries.of(Entry.VALUE)
-    values = index(data, value_rows.place, value_rows.place + value_rows.size)
+    values = index_messages(data, value_rows.place, value_rows.place + value_rows.size)
     broken = entries.stop >= 0
     broken[value_rows.owner[values.stop >= 0]] = True
     # Several values of one entry are one message in pieces: with the entry as their
@@ -234,7 +234,7 @@ def read_catalog(
     types = entries.tables(planes, np.arange(len(entries.id), dtype=np.int32))
     keys = stat_entries.tables(planes, key)
     stats = entries.stats
-    stat_key, value = _resolved(stats, entries.plane[stats.owner], keys, strings)
+    stat_key, value = _resolve_ids(stats, entries.plane[stats.owner], keys, strings)
     return Catalog(
         strings,
         plane,
@@ -261,7 +261,7 @@ def read_plane_stats(
 ) -> list[tuple[PlaneStat, ...]]:
     """Return the plane-wide values of each plane as Python values."""
     stats = read_stats(data, outline.planes.of(PlaneTag.STAT))
-    keys, values = _resolved(stats, stats.owner, catalog.keys, catalog.strings)
+    keys, values = _resolve_ids(stats, stats.owner, catalog.keys, catalog.strings)
     texts = catalog.strings.texts()
     found: list[list[PlaneStat]] = [[] for _ in outline.planes.stop]
     doubles = values.view(np.float64)
@@ -292,7 +292,7 @@ def read_plane_stats(
     return [tuple(stats) for stats in found]
 
 
-def _resolved(
+def _resolve_ids(
     stats: StatMessages,
     planes: NDArray[np.int32],
     keys: list[IdTable],

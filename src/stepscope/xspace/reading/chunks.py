@@ -80,7 +80,7 @@ def scan_lines(
         if wire.scan(data, *task, rows, heads) < 0:
             raise ValueError("a line does not lie in the data")
 
-    run_tasks(scan, tasks_of(rows[:, 1] - rows[:, 0], line[:0], step), pool)
+    run_tasks(scan, divide_into_tasks(rows[:, 1] - rows[:, 0], line[:0], step), pool)
     alone = np.ones(len(begin), bool)
     alone[huge] = False
     head[alone] = heads[alone[line]]
@@ -118,7 +118,7 @@ def _cut_huge_lines(
     return found
 
 
-def tasks_of(
+def divide_into_tasks(
     length: NDArray[np.int64], plane: NDArray[np.int32] | NDArray[np.int64], step: int
 ) -> list[tuple[int, int]]:
     """Ranges of chunks of one plane with about `step` bytes, largest first.

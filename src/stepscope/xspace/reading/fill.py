@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope._core import fill as kernels
 from stepscope.frozen import Frozen
-from stepscope.xspace.reading.chunks import run_tasks, tasks_of
+from stepscope.xspace.reading.chunks import divide_into_tasks, run_tasks
 from stepscope.xspace.reading.columns import Events, Stats
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def fill_lines(
             lost.append(Lost(plane, *found))
 
     length = scanned.rows[:, 1] - scanned.rows[:, 0]
-    run_tasks(fill, tasks_of(length, plane_of_chunk, scanned.step), pool)
-    return columns.finish(lost, lines=len(planes))
+    run_tasks(fill, divide_into_tasks(length, plane_of_chunk, scanned.step), pool)
+    return columns.finish_columns(lost, lines=len(planes))
 
 
 class _Columns:
@@ -116,7 +116,7 @@ class _Columns:
         """Fill a task's chunks; rows and ids of what has no entry, if there are any."""
         rows = self.rows[slice(*task)]
         nothing = np.empty((0, 2), np.int64)
-        self._fill(data, task, types, keys, (nothing, nothing))
+        self._run_kernel(data, task, types, keys, (nothing, nothing))
         unknown = rows[:, 8:10]
         counts = unknown.sum(axis=0)
         if not counts.any():
@@ -125,10 +125,10 @@ class _Columns:
         lost_types, lost_keys = (np.zeros((count, 2), np.int64) for count in counts)
         unknown[:] = np.cumsum(unknown, axis=0) - unknown
         rows[:, 2:8:2] = self.begins[slice(*task)]
-        self._fill(data, task, types, keys, (lost_types, lost_keys))
+        self._run_kernel(data, task, types, keys, (lost_types, lost_keys))
         return lost_types, lost_keys
 
-    def _fill(
+    def _run_kernel(
         self,
         data: NDArray[np.uint8],
         task: tuple[int, int],
@@ -157,7 +157,7 @@ class _Columns:
         if done < 0:
             raise ValueError("a chunk does not lie in the data or in its columns")
 
-    def finish(
+    def finish_columns(
         self,
         lost: list[Lost],
         *,
@@ -207,14 +207,16 @@ class _Columns:
         if stat is not None:
             stats = [column[stat] for column in stats]
             lost = [
-                Lost(one.plane, one.types, _renumbered(one.keys, stat)) for one in lost
+                Lost(one.plane, one.types, _renumber_lost(one.keys, stat))
+                for one in lost
             ]
         if aggregated is not None:
             counted = [column[aggregated] for column in counted]
         if event is not None:
             events = [column[event] for column in events]
             lost = [
-                Lost(one.plane, _renumbered(one.types, event), one.keys) for one in lost
+                Lost(one.plane, _renumber_lost(one.types, event), one.keys)
+                for one in lost
             ]
             row_of = np.cumsum(event) - 1
             stats[0] = row_of[stats[0]].astype(np.int32)
@@ -229,7 +231,9 @@ class _Columns:
         )
 
 
-def _renumbered(lost: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _renumber_lost(
+    lost: NDArray[np.int64], kept: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     lost = lost[kept[lost[:, 0]]]
     lost[:, 0] = (np.cumsum(kept) - 1)[lost[:, 0]]
     return lost

@@ -62,12 +62,12 @@ def read_outline(data: NDArray[np.uint8], name: object) -> Outline:
         BadInput: There is more of something than a recording can have.
     """
     size = len(data)
-    space = index(data, np.zeros(1, np.int64), np.array([size], np.int64))
+    space = index_messages(data, np.zeros(1, np.int64), np.array([size], np.int64))
     planes = space.of(SpaceTag.PLANE, cut=True)
     _check_count(name, "planes", len(planes.owner), _MOST_PLANES)
     _check_count(name, "texts", len(space.tag) - len(planes.owner), _MOST_TEXTS)
     claim = planes.place + planes.size
-    fields = index(data, planes.place, np.minimum(claim, size))
+    fields = index_messages(data, planes.place, np.minimum(claim, size))
     lines = fields.of(PlaneTag.LINE, cut=True)
     _check_count(name, "lines", len(lines.owner), _MOST_LINES)
     for tag, what, most in (
@@ -112,7 +112,9 @@ def found_damage(
     for plane in np.flatnonzero(broken).tolist():
         at = int(outline.planes.stop[plane])
         name = f"plane {plane_names[plane]!r}"
-        found.append(_damage(name, at, size, claim=int(outline.plane_claim[plane])))
+        found.append(
+            _describe_damage(name, at, size, claim=int(outline.plane_claim[plane]))
+        )
     broken = (stop >= 0) | outline.line_leaves
     for line in np.flatnonzero(broken).tolist():
         name = f"line {line_names[line]!r}"
@@ -120,18 +122,18 @@ def found_damage(
         end = int(outline.line_end[line])
         claim = int(outline.line_claim[line])
         at = int(stop[line]) if stop[line] >= 0 else end
-        found.append(_damage(name, at, size, claim=claim))
+        found.append(_describe_damage(name, at, size, claim=claim))
     return tuple(found)
 
 
-def _damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
+def _describe_damage(name: str, stop: int, size: int, *, claim: int) -> Damage:
     """Damage of what claims to end at `claim`, in a file of that size."""
     at = stop if stop >= 0 else size
     what = f"the file ends within {name}" if claim > size else f"{name} is malformed"
     return Damage(at, what, claim - at)
 
 
-def summarised(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
+def summarise_damage(damage: tuple[Damage, ...]) -> tuple[Damage, ...]:
     """Return damage in file order; what exceeds a readable number is one last entry."""
     ordered = sorted(damage, key=lambda one: one.offset)
     rest = ordered[_MOST_DAMAGE:]
@@ -228,7 +230,7 @@ class Fields(Frozen, frozen=True, eq=True):
         return Places(place, length)
 
 
-def index(
+def index_messages(
     data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> Fields:
     """List the fields of the messages [begin, end)."""
@@ -312,7 +314,7 @@ class StatMessages(Frozen, frozen=True, eq=True):
 
 def read_stats(data: NDArray[np.uint8], rows: Fields) -> StatMessages:
     """Decode the XStat messages that `rows` list; what is malformed is left out."""
-    fields = index(data, rows.place, rows.place + rows.size)
+    fields = index_messages(data, rows.place, rows.place + rows.size)
     whole = fields.stop < 0
     count = len(rows.owner)
     kind = np.full(count, NO_VALUE, np.uint8)

@@ -45,7 +45,7 @@ class Pivot(Frozen, frozen=True, eq=True):
     length: NDArray[np.int32]
 
 
-def pivot(
+def pivot_range(
     stats: StatColumns,
     keys: Sequence[int | Sequence[int]],
     *,
@@ -66,8 +66,8 @@ def pivot(
     # Needles of the column's own type: others would have the column converted.
     needles = np.array([event_begin, event_end], stats.event.dtype)
     first, last = np.searchsorted(stats.event, needles)
-    slots = _slots(keys)
-    found = _nothing(len(keys), max(event_end - event_begin, 0))
+    slots = _slots_by_handle(keys)
+    found = _empty_pivot(len(keys), max(event_end - event_begin, 0))
     if found.value.size and len(slots) and last > first:
         rows = slice(first, last)
         written = kernels.pivot(
@@ -93,8 +93,8 @@ def pivot_rows(
     rows: NDArray[np.int32],
 ) -> Pivot:
     """Gather the values of some keys of some events, a column for each of `rows`."""
-    slots = _slots(keys)
-    found = _nothing(len(keys), len(rows))
+    slots = _slots_by_handle(keys)
+    found = _empty_pivot(len(keys), len(rows))
     if found.value.size and len(slots):
         # Where the stats of each row begin; looking up in order is far cheaper.
         order = np.argsort(rows, kind="stable")
@@ -118,7 +118,7 @@ def pivot_rows(
     return found
 
 
-def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
+def _slots_by_handle(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
     groups = [(key,) if isinstance(key, int) else tuple(key) for key in keys]
     highest = max((handle for group in groups for handle in group), default=-1)
     slots = np.full(highest + 1, -1, np.int32)
@@ -127,7 +127,7 @@ def _slots(keys: Sequence[int | Sequence[int]]) -> NDArray[np.int32]:
     return slots
 
 
-def _nothing(keys: int, events: int) -> Pivot:
+def _empty_pivot(keys: int, events: int) -> Pivot:
     shape = (keys, events)
     return Pivot(
         np.zeros(shape, np.int64), np.zeros(shape, np.uint8), np.zeros(shape, np.int32)

@@ -63,7 +63,7 @@ def open_bytes(
                 file.seek(0)
                 content = file.read()
                 if content[:2] == _GZIP:
-                    return unpack(content, path, limit_bytes=limit_bytes)
+                    return unpack_gzip(content, path, limit_bytes=limit_bytes)
                 return np.frombuffer(content, np.uint8), ()
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
@@ -76,7 +76,7 @@ def open_bytes(
         ) from error
     if head == _GZIP:
         with mapping:
-            return unpack(mapping, path, limit_bytes=limit_bytes)
+            return unpack_gzip(mapping, path, limit_bytes=limit_bytes)
     if hasattr(mmap, "MADV_WILLNEED"):
         mapping.madvise(mmap.MADV_WILLNEED)
     return np.frombuffer(mapping, np.uint8), ()
@@ -90,7 +90,7 @@ def forget_pages(data: NDArray[np.uint8]) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def unpack(
+def unpack_gzip(
     packed: bytes | memoryview | mmap.mmap,
     name: object,
     *,

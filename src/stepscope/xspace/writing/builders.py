@@ -25,7 +25,7 @@ from stepscope.xspace.writing.encode import (
     EventColumns,
     LongStats,
     StatColumn,
-    concatenated,
+    concatenate_batches,
     encode_events,
     line_head,
     line_tail,
@@ -155,14 +155,14 @@ class LineBuilder:
         """Encode the events, sorted; texts in `repeated` become references."""
         batches = list(self._batches)
         if self._events or not batches:
-            batches.append(self._columns(repeated))
-        events = concatenated(batches).sorted()
+            batches.append(self._event_columns(repeated))
+        events = concatenate_batches(batches).sort_events()
         for first in range(0, max(len(events), 1), _PIECE_EVENTS):
             last = min(first + _PIECE_EVENTS, len(events))
             body = encode_events(events, first, last)
             yield Piece(number, self._head, body, self._tail)
 
-    def _columns(self, repeated: Collection[str]) -> EventColumns:
+    def _event_columns(self, repeated: Collection[str]) -> EventColumns:
         stat_id, stored = self._plane.stat_id, self._plane.stored
         texts = bytearray()
         keys: list[int] = []
@@ -323,7 +323,7 @@ class PlaneBuilder:
             number -= 2**64
         return UINT if unsigned else INT, number
 
-    def encoded(self) -> tuple[bytes, list[Piece]]:
+    def encode_plane(self) -> tuple[bytes, list[Piece]]:
         """Return the plane encoded without its lines, and the lines in pieces."""
         counts = Counter(text for line in self._lines for text in line.texts())
         for values in (self._stats, *(stats for _, stats in self._types.values())):

@@ -126,7 +126,7 @@ def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
             pool.extend(column.texts)
             pooled += int(sizes.sum())
         elif column.kind != NO_VALUE:
-            value[:, position] = _bits(column)
+            value[:, position] = _value_bits(column)
     begin = np.zeros(events + 1, np.int64)
     np.cumsum(present.sum(axis=1), out=begin[1:])
     keys = np.array([column.key for column in columns], np.int64)
@@ -141,7 +141,7 @@ def long_stats(columns: Sequence[StatColumn], *, events: int) -> LongStats:
     )
 
 
-def _bits(column: StatColumn) -> NDArray[np.int64]:
+def _value_bits(column: StatColumn) -> NDArray[np.int64]:
     if column.kind == DOUBLE:
         return np.asarray(column.values, np.float64).view(np.int64)
     values = np.asarray(column.values)
@@ -194,7 +194,7 @@ class EventColumns:
             ),
         )
 
-    def sorted(self) -> EventColumns:
+    def sort_events(self) -> EventColumns:
         """Return the events by start, then longest first, ties as they are.
 
         Events without a start come first. What is in that order already is returned
@@ -209,7 +209,7 @@ class EventColumns:
         return self.taken(np.lexsort((-self.dur_ps, start)))
 
 
-def concatenated(batches: Sequence[EventColumns]) -> EventColumns:
+def concatenate_batches(batches: Sequence[EventColumns]) -> EventColumns:
     """Batches of events one after the other."""
     if len(batches) == 1:
         return batches[0]

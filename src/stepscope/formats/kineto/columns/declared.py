@@ -60,7 +60,10 @@ _MOST_DIGITS: Final = 21
 def call_frame(calls: Sequence[ApiArgs]) -> pl.DataFrame:
     """Columns `CALLS`, one row per call."""
     return pl.DataFrame(
-        [integers("correlation", [it.correlation for it in calls]), _external(calls)]
+        [
+            integer_series("correlation", [it.correlation for it in calls]),
+            _external_ids(calls),
+        ]
     )
 
 
@@ -70,16 +73,18 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
     blocks = [it.block or (None, None, None) for it in activities]
     return pl.DataFrame(
         [
-            integers("device", [it.device for it in activities]),
-            integers("stream", [it.stream for it in activities]),
-            integers("correlation", [it.correlation for it in activities]),
-            _external(activities),
-            integers("registers", [it.registers for it in activities]),
-            integers("shared", [it.shared for it in activities]),
-            integers("bytes", [it.bytes for it in activities]),
+            integer_series("device", [it.device for it in activities]),
+            integer_series("stream", [it.stream for it in activities]),
+            integer_series("correlation", [it.correlation for it in activities]),
+            _external_ids(activities),
+            integer_series("registers", [it.registers for it in activities]),
+            integer_series("shared", [it.shared for it in activities]),
+            integer_series("bytes", [it.bytes for it in activities]),
             pl.Series("kind", [it.kind for it in activities], dtype=pl.String),
             *(
-                integers(name, [sizes[at % 3] for sizes in (grids, blocks)[at // 3]])
+                integer_series(
+                    name, [sizes[at % 3] for sizes in (grids, blocks)[at // 3]]
+                )
                 for at, name in enumerate(_AXES)
             ),
         ]
@@ -88,16 +93,16 @@ def device_frame(activities: Sequence[DeviceArgs]) -> pl.DataFrame:
 
 def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
     """Columns `MEMORY`, one row per allocation."""
-    address = integers("address", [it.address for it in events]).to_frame()
+    address = integer_series("address", [it.address for it in events]).to_frame()
     return pl.DataFrame(
         [
             # The 64 bits of the address, read as a number without sign.
             address.select(pl.col("address").reinterpret(signed=False)).to_series(),
-            integers("bytes", [it.bytes for it in events]),
-            integers("device_type", [it.device_type for it in events]),
-            integers("device", [it.device for it in events]),
-            integers("allocated", [it.allocated for it in events]),
-            integers("reserved", [it.reserved for it in events]),
+            integer_series("bytes", [it.bytes for it in events]),
+            integer_series("device_type", [it.device_type for it in events]),
+            integer_series("device", [it.device for it in events]),
+            integer_series("allocated", [it.allocated for it in events]),
+            integer_series("reserved", [it.reserved for it in events]),
         ]
     )
 
@@ -106,7 +111,7 @@ def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the `External id` of each op, -1 for none, and the number of its shape."""
-    external = _external(ops).fill_null(-1).to_numpy()
+    external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [it.types for it in ops]
     if types.count(NOTHING) == len(types):
         return external, np.full(len(ops), shapes[_NO_SHAPE], np.int32)
@@ -117,7 +122,7 @@ def op_arrays(
     return external, shapes.numbers(pairs)
 
 
-def _external(
+def _external_ids(
     messages: Sequence[ApiArgs] | Sequence[DeviceArgs] | Sequence[OpArgs],
 ) -> pl.Series:
     """`External id` in its two spellings."""
@@ -128,7 +133,7 @@ def _external(
             new if new is not None else old
             for new, old in zip(given, older, strict=True)
         ]
-    return integers("external", given)
+    return integer_series("external", given)
 
 
 class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -292,28 +297,28 @@ class Interned(dict[_Value, int], Generic[_Value]):
         return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
 
-def signed(value: int) -> int:
+def wrap_to_64_bits(value: int) -> int:
     """Return the 64 bits of an integer of any size, as a signed one."""
     wrapped = value % _WRAP
     return wrapped - _WRAP if wrapped >= _HALF else wrapped
 
 
-def integers(name: str, values: Sequence[int | None]) -> pl.Series:
+def integer_series(name: str, values: Sequence[int | None]) -> pl.Series:
     """Return a column of integers; what exceeds 64 bits keeps the lower ones."""
     try:
         return pl.Series(name, values, dtype=pl.Int64)
     except (OverflowError, TypeError, pl.exceptions.PolarsError):
-        wrapped = [None if it is None else signed(it) for it in values]
+        wrapped = [None if it is None else wrap_to_64_bits(it) for it in values]
         return pl.Series(name, wrapped, dtype=pl.Int64)
 
 
 def whole_number(value: int | str | None) -> int | None:
     """Return a process's or thread's id as a number, also from text; None for words."""
     if isinstance(value, int):
-        return signed(value)
+        return wrap_to_64_bits(value)
     if value is None or not 0 < len(value) <= _MOST_DIGITS:
         return None
     try:
-        return signed(int(value))
+        return wrap_to_64_bits(int(value))
     except ValueError:
         return None

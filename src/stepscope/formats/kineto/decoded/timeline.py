@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.formats.assemble import PlacedEvents, hull_of, is_far_off, row_order
+from stepscope.formats.assemble import (
+    PlacedEvents,
+    hull_of_tracks,
+    is_far_off,
+    row_order,
+)
 from stepscope.formats.kineto.columns.categories import EventClass
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
@@ -90,7 +95,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         """First start and last end of the events of some tracks; None without any."""
         begin, end = self.event_begin.tolist(), self.event_end.tolist()
         rows = ((begin[track], end[track]) for track in tracks)
-        return hull_of(self.start_ps, self.dur_ps, rows)
+        return hull_of_tracks(self.start_ps, self.dur_ps, rows)
 
 
 def build_timeline(

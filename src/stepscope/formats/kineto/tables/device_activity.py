@@ -52,10 +52,10 @@ def kind_of_copy(name: str, words: str | None) -> str | None:
         return found
     sides = _SIDES.search(name)
     found = copy_kind(sides["source"], sides["destination"]) if sides else None
-    return found or _of_words(words or "") or _of_words(name)
+    return found or _copy_kind_in_words(words or "") or _copy_kind_in_words(name)
 
 
-def _of_words(words: str) -> str | None:
+def _copy_kind_in_words(words: str) -> str | None:
     found = _WORDS.match(words.replace(" ", "").replace("_", "").lower())
     if found is None:
         return None
@@ -92,7 +92,7 @@ def collect_activity(recording: Recording) -> Activity:
             unmatched=0,
         )
     row = recording.timeline.row[given.place]
-    kind, undirected = _kinds(recording)
+    kind, undirected = _activity_kinds(recording)
     entries = np.flatnonzero((row >= 0) & (kind != _NONE))
     entries = entries[np.argsort(row[entries], kind="stable")]
     event, kind = row[entries], kind[entries]
@@ -109,7 +109,7 @@ def collect_activity(recording: Recording) -> Activity:
     geometries, shape, refused = number_shapes(shapes, each)
     geometry = np.full(len(entries), -1, np.int32)
     geometry[kernels] = shape
-    frame = _frame(recording, entries, event, kind, geometry)
+    frame = _activity_frame(recording, entries, event, kind, geometry)
     call = recording.links.call_of_activity[entries]
     return Activity(
         frame=frame,
@@ -120,7 +120,7 @@ def collect_activity(recording: Recording) -> Activity:
     )
 
 
-def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
+def _activity_kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
     """Return the kind of each activity, and the number of copies without direction."""
     columns = recording.columns
     place = columns.activity.place
@@ -158,7 +158,7 @@ def _kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
     return code, int(found_rows["undirected"].sum())
 
 
-def _frame(
+def _activity_frame(
     recording: Recording,
     entries: NDArray[np.int64],
     event: NDArray[np.int32],
@@ -168,7 +168,7 @@ def _frame(
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
     arguments = recording.columns.activity.frame[entries]
-    op, shape = _op_handles(recording, entries)
+    op, shape = _handles_of_ops(recording, entries)
     processes = pl.Series([it.process for it in tracks], dtype=pl.Int64)
     call = recording.links.call_of_activity[entries]
     place = np.append(recording.columns.calls.place, 0)[call]
@@ -200,7 +200,7 @@ def _frame(
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
 
 
-def _op_handles(
+def _handles_of_ops(
     recording: Recording, entries: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return handles of the operator's name and its operands' shapes, -1 for none."""

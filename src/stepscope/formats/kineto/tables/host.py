@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from stepscope.unavailable import Unavailable
 
 
-def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavailable:
+def launches_table(
+    recording: Recording, activity: Activity
+) -> pl.DataFrame | Unavailable:
     """Return every call with a correlation id, in the order of `events`."""
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
@@ -47,7 +49,7 @@ def launches(recording: Recording, activity: Activity) -> pl.DataFrame | Unavail
     )
 
 
-def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
+def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every call of a DataLoader's iterator, in the order of `events`."""
     names = recording.type_names
     rows = recording.rows_named([is_loader_call(name) for name in names])
@@ -71,7 +73,7 @@ def iterators(recording: Recording) -> pl.DataFrame | Unavailable:
     )
 
 
-def allocations(recording: Recording) -> pl.DataFrame | Unavailable:
+def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     """Return every allocation and deallocation in order of time, ties in file order."""
     memory = recording.columns.memory
     row = recording.timeline.row[memory.place]

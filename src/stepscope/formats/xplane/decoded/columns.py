@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.nullable import nullable
-from stepscope.trace.reading.texts import shortened
+from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.xspace.reading.pivot import intern_places
 
@@ -51,7 +51,7 @@ class Values(Frozen, frozen=True, eq=True):
         kind, value = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         return cls(kind, value, np.zeros(count, np.int32))
 
-    def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def integer_values(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Whole numbers and where there is one.
 
         Writers choose the signed, the unsigned or the real field for a stat;
@@ -67,7 +67,7 @@ class Values(Frozen, frozen=True, eq=True):
         numbers[whole] = reals[whole].astype(np.int64)
         return numbers, present | whole
 
-    def reals(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def real_values(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Real numbers and where there is one."""
         numbers = np.zeros(len(self.kind))
         for kind, given in (
@@ -81,7 +81,7 @@ class Values(Frozen, frozen=True, eq=True):
         return numbers, present
 
 
-def series_of(name: str, handles: NDArray[np.int32]) -> pl.Series:
+def handle_series(name: str, handles: NDArray[np.int32]) -> pl.Series:
     """Return a series of handles; -1 is null."""
     return nullable(name, handles, handles >= 0)
 
@@ -123,7 +123,7 @@ class Texts:
             places, lengths = values.value[placed], values.length[placed]
             interned = intern_places(self._data, places, lengths)
             of_id = [
-                self.number(self._text(int(places[row]), int(lengths[row])))
+                self.number(self._text_in_place(int(places[row]), int(lengths[row])))
                 for row in interned.firsts.tolist()
             ]
             numbers[placed] = np.array(of_id, dtype=np.int32)[interned.ids]
@@ -143,9 +143,9 @@ class Texts:
         ]
         return pl.Series(name, texts, dtype=pl.String).gather(number[numbers])
 
-    def _text(self, place: int, length: int) -> str:
+    def _text_in_place(self, place: int, length: int) -> str:
         content = bytes(self._data[place : place + length])
-        return shortened(content.decode("utf-8", "replace"))
+        return shorten_text(content.decode("utf-8", "replace"))
 
 
 def distinct_handles(handles: NDArray[np.int32], table_size: int) -> NDArray[np.int64]:

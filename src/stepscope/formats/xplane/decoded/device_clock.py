@@ -105,7 +105,7 @@ def _stat_by_event(
     if not len(at):
         return None
     values = Values(given.kind[at], given.value[at], given.length[at])
-    number, is_number = values.integers()
+    number, is_number = values.integer_values()
     found, present = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     event = given.event[at]
     found[event], present[event] = number, is_number
@@ -134,12 +134,12 @@ def _move_between(
     own_ps = np.concatenate([own[0], own[0] + own[1]])
     order = np.argsort(recorded, kind="stable")
     recorded, own_ps = recorded[order], np.maximum.accumulate(own_ps[order])
-    begin = _between(start[others], recorded, own_ps)
-    end = _between(start[others] + dur[others], recorded, own_ps)
+    begin = _translate_times(start[others], recorded, own_ps)
+    end = _translate_times(start[others] + dur[others], recorded, own_ps)
     start[others], dur[others] = begin, np.maximum(end - begin, 0)
 
 
-def _between(
+def _translate_times(
     times: NDArray[np.int64], recorded: NDArray[np.int64], own: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Translate times; before the first and after the last known one by its shift."""

@@ -21,13 +21,13 @@ from stepscope.formats.xplane.decoded.timeline import (
 )
 from stepscope.formats.xplane.decoded.tracks import (
     activity_tracks,
+    find_tracks,
     plane_role,
-    tracks_of,
 )
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.by_row import by_row
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.reading.pivot import pivot, pivot_rows
+from stepscope.xspace.reading.pivot import pivot_range, pivot_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ class Recording:
         space = _shorten_texts(space, self.shortening)
         self.space = space
         self.roles: list[PlaneRole] = [plane_role(it) for it in space.planes]
-        self.tracks: list[Track] = tracks_of(space, self.roles)
+        self.tracks: list[Track] = find_tracks(space, self.roles)
         self.base = time_base(space.lines)
         self.timeline: Timeline = build_timeline(space, self.tracks, self.base)
         # Equal texts, as cut ones may be, have the last handle.
@@ -245,13 +245,15 @@ class Recording:
                 int(self.timeline.event_end[track]),
             )
 
-    def values_in(self, keys: Sequence[str], begin: int, end: int) -> dict[str, Values]:
+    def values_in_range(
+        self, keys: Sequence[str], begin: int, end: int
+    ) -> dict[str, Values]:
         """Return stats by name for the events [begin, end), own or of their type."""
         handles = [self.handle(key) for key in keys]
-        found = pivot(self.stats, handles, event_begin=begin, event_end=end)
+        found = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
         return self._own_or_shared(keys, found, self.timeline.type[begin:end])
 
-    def values_at(
+    def values_at_rows(
         self, keys: Sequence[str], rows: NDArray[np.int64]
     ) -> dict[str, Values]:
         """Return stats by name for the events in some rows, own or of their type."""
@@ -263,7 +265,7 @@ class Recording:
         """Return the stats of some names that event types carry, by type."""
         count = len(self.space.event_types)
         handles = [self.handle(key) for key in keys]
-        found = pivot(self.type_stats, handles, event_begin=0, event_end=count)
+        found = pivot_range(self.type_stats, handles, event_begin=0, event_end=count)
         return _values_by_key(keys, found)
 
     def _own_or_shared(

@@ -19,7 +19,7 @@ from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_NS
-from stepscope.xspace.reading.chunks import run_tasks, tasks_of, thread_pool
+from stepscope.xspace.reading.chunks import divide_into_tasks, run_tasks, thread_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         first = int(self.start_ps[self.event_begin[filled]].min())
         return first, int(self.last_ps[filled].max())
 
-    def aggregates(self) -> pl.DataFrame:
+    def aggregates_table(self) -> pl.DataFrame:
         """Return the table `aggregates`."""
         return pl.DataFrame(
             {
@@ -134,7 +134,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     dur = space.events.dur_ps
     begins, ends = space.lines.event_begin.tolist(), space.lines.event_end.tolist()
     odd, disorder, last = _survey_lines(space, base).T
-    beyond = _beyond(start) if odd.any() else _NO_ROWS
+    beyond = _rows_out_of_range(start) if odd.any() else _NO_ROWS
     start[beyond] = 0
     for line, shift in enumerate(base.shift_ps.tolist()):
         if shift:
@@ -145,7 +145,9 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     negative = impossible = _NO_ROWS
     if not is_plain:
         negative = np.flatnonzero(dur < 0)
-        beyond = np.concatenate([beyond, _beyond(start), _beyond(dur)])
+        beyond = np.concatenate(
+            [beyond, _rows_out_of_range(start), _rows_out_of_range(dur)]
+        )
         impossible = np.setdiff1d(beyond, negative)
     aggregated = space.events.aggregated
     drop = np.unique(np.concatenate([negative, impossible, aggregated]))
@@ -208,7 +210,9 @@ def _survey_lines(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
                 raise ValueError("a line does not lie in the columns of events")
 
     with thread_pool(len(space.data)) as pool:
-        run_tasks(look, tasks_of(end - begin, begin[:0], _EVENTS_AT_ONCE), pool)
+        run_tasks(
+            look, divide_into_tasks(end - begin, begin[:0], _EVENTS_AT_ONCE), pool
+        )
     return found
 
 
@@ -222,7 +226,7 @@ def _last_ends(
     return np.array([(start_ps[it] + dur_ps[it]).max() for it in blocks], np.int64)
 
 
-def _beyond(times: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rows_out_of_range(times: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return rows whose time is so far off that a sum of two would overflow."""
     if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
         return _NO_ROWS

@@ -82,7 +82,7 @@ def gather_rows(recording: Recording) -> ActivityRows:
     for begin, end in ranges:
         for first in range(begin, end, BLOCK_ROWS):
             last = min(first + BLOCK_ROWS, end)
-            values = recording.values_in(keys, first, last)
+            values = recording.values_in_range(keys, first, last)
             columns.fill(texts, values, slice(at, at + last - first))
             at += last - first
     event = [np.arange(begin, end, dtype=np.int32) for begin, end in ranges]
@@ -120,12 +120,12 @@ class _Columns:
             details = texts.numbers(values[key])
             np.copyto(self.handles[COPY][here], details, where=details >= 0)
         for key, (number, present) in self.numbers.items():
-            number[here], present[here] = values[key].integers()
+            number[here], present[here] = values[key].integer_values()
         if self.passive is not None:
             for key in self._passive:
                 self.passive[here] |= values[key].kind != 0
         if self.occupancy is not None:
-            self.occupancy[here] = values[_OCCUPANCY].reals()[0]
+            self.occupancy[here] = values[_OCCUPANCY].real_values()[0]
 
 
 def no_handles(count: int) -> NDArray[np.int32]:

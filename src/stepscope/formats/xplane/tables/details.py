@@ -75,7 +75,7 @@ def parse_geometry(text: str) -> Geometry:
     refused: list[str] = []
 
     def number(key: str, *, most: int, name: str) -> int | None:
-        value = _integer(pairs.get(key))
+        value = _integer_or_none(pairs.get(key))
         if value is not None and not 0 <= value <= most:
             refused.append(name)
             return None
@@ -89,10 +89,10 @@ def parse_geometry(text: str) -> Geometry:
         shared = static + dynamic
     # AMD's tracer writes 0 for what it does not know.
     group = number("group_mem", most=MOST_SHARED_BYTES, name="shared memory")
-    block = _triple(pairs.get("block"), most=MOST_THREADS)
+    block = _size_triple(pairs.get("block"), most=MOST_THREADS)
     if block and math.prod(block) > MOST_THREADS:
         block = ()
-    grid = _triple(pairs.get("grid"), most=MOST_GRID)
+    grid = _size_triple(pairs.get("grid"), most=MOST_GRID)
     refused += [name for name, it in (("block", block), ("grid", grid)) if it == ()]
     return Geometry(
         registers=registers or None,
@@ -101,7 +101,7 @@ def parse_geometry(text: str) -> Geometry:
         shared=shared if shared is not None else group or None,
         block=block or None,
         grid=grid or None,
-        occupancy=_occupancy(pairs, refused),
+        occupancy=_recorded_occupancy(pairs, refused),
         refused=tuple(refused),
     )
 
@@ -109,7 +109,7 @@ def parse_geometry(text: str) -> Geometry:
 def parse_copy(text: str) -> Copy:
     """Read `memcpy_details` or the details of a memset in any of their forms."""
     pairs = dict(_PAIR.findall(text))
-    size = _integer(pairs.get("size", pairs.get("num_bytes")))
+    size = _integer_or_none(pairs.get("size", pairs.get("num_bytes")))
     if size is not None and not 0 <= size <= _MOST_BYTES:
         size = None
     # AMD's tracer writes kind "Unknown" and size 0 where it knows neither.
@@ -118,12 +118,12 @@ def parse_copy(text: str) -> Copy:
     return Copy(
         source=pairs.get("kind_src"),
         destination=pairs.get("kind_dst"),
-        device=_integer(pairs.get("dest")),
+        device=_integer_or_none(pairs.get("dest")),
         size=size,
     )
 
 
-def _integer(text: str | None) -> int | None:
+def _integer_or_none(text: str | None) -> int | None:
     # Digits are counted before the conversion: int() of a long text is quadratic.
     if text is None or len(text) > 20:
         return None
@@ -133,7 +133,9 @@ def _integer(text: str | None) -> int | None:
         return None
 
 
-def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] | None:
+def _size_triple(
+    text: str | None, *, most: int
+) -> tuple[int, int, int] | tuple[()] | None:
     """Three sizes; an empty tuple where one is impossible, None where not recorded."""
     if text is None:
         return None
@@ -144,7 +146,7 @@ def _triple(text: str | None, *, most: int) -> tuple[int, int, int] | tuple[()] 
     return (x, y, z) if all(1 <= part <= most for part in (x, y, z)) else ()
 
 
-def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
+def _recorded_occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
     """Return the occupancy in percent, None where the details hold 0 ("not available").
 
     Definition: docs/formats/xplane.md#device-activity.
@@ -162,7 +164,7 @@ def _occupancy(pairs: Mapping[str, str], refused: list[str]) -> float | None:
     return value or None
 
 
-def geometries_of(
+def number_geometries(
     details: NDArray[np.int32],
     occupancy: NDArray[np.float64] | None,
     strings: Sequence[str],
@@ -195,7 +197,7 @@ def geometries_of(
             row_of[text] = table.setdefault(plain, len(table))
     rows = by_row(row_of, details, none=-1)
     if occupancy is not None:
-        rows = _with_occupancy(rows, occupancy, table)
+        rows = _split_by_occupancy(rows, occupancy, table)
     shapes = list(table)
     columns: dict[str, list[int | float | None]] = {
         "registers": [it.registers for it in shapes],
@@ -217,7 +219,7 @@ def geometries_of(
     )
 
 
-def _with_occupancy(
+def _split_by_occupancy(
     rows: NDArray[np.int32],
     occupancy: NDArray[np.float64],
     table: dict[Geometry, int],

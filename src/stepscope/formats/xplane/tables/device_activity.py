@@ -13,11 +13,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.formats.assemble import DeviceTables, declared_frame
-from stepscope.formats.xplane.decoded.columns import distinct_handles, series_of
-from stepscope.formats.xplane.decoded.shown_texts import ANNOTATION, outermost
+from stepscope.formats.xplane.decoded.columns import distinct_handles, handle_series
+from stepscope.formats.xplane.decoded.shown_texts import (
+    ANNOTATION,
+    outermost_annotation,
+)
 from stepscope.formats.xplane.decoded.tracks import line_types
 from stepscope.formats.xplane.tables.activity_rows import COPY, gather_rows, no_handles
-from stepscope.formats.xplane.tables.details import CopyTable, geometries_of
+from stepscope.formats.xplane.tables.details import CopyTable, number_geometries
 from stepscope.formats.xplane.tables.programs import program_modules
 from stepscope.trace.reading.activity_names import (
     NOT_ACTIVITY,
@@ -62,9 +65,9 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     """Everything that ran on the devices of a file, tracks in their order."""
     rows = gather_rows(recording)
     if not recording.activity_tracks or not len(rows.event):
-        return _nothing(recording)
-    code = _codes(recording, rows)
-    ops = _ops(recording, rows)
+        return _no_activity(recording)
+    code = _kind_codes(recording, rows)
+    ops = _op_handles(recording, rows)
     _mark_collectives(rows, code, ops)
     _mark_waits(recording, rows, code)
     copies = CopyTable(rows.handles.get(COPY), rows.texts.strings)
@@ -84,27 +87,27 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
         fallback=np.array(codes, dtype=np.uint8),
     )
     details = rows.handles.get("kernel_details")
-    geometry, geometries, refused = geometries_of(
+    geometry, geometries, refused = number_geometries(
         no_handles(len(code)) if details is None else details,
         rows.occupancy,
         rows.texts.strings,
     )
     kept = code != _NONE
     if not kept.any():
-        return _nothing(recording)
+        return _no_activity(recording)
     # Normally all are: then no column needs a copy.
     chosen = slice(None) if kept.all() else np.flatnonzero(kept)
     kind_names = pl.Series("kind", ACTIVITY_KINDS.categories, dtype=ACTIVITY_KINDS)
     columns = {
         "kind": kind_names.gather(pl.Series(code[chosen])),
-        "geometry": series_of("geometry", geometry[chosen]),
-        "op": series_of("op", ops[chosen]),
+        "geometry": handle_series("geometry", geometry[chosen]),
+        "op": handle_series("op", ops[chosen]),
     }
     sizes = copies.sizes()
     if sizes is not None:
         size, known = sizes
         columns["bytes"] = nullable("bytes", size[chosen], known[chosen])
-    frame = _frame(recording, rows, chosen, columns, runs)
+    frame = _activity_frame(recording, rows, chosen, columns, runs)
     numbers = np.arange(len(recording.activity_tracks), dtype=np.int32)
     begins = np.searchsorted(rows.position[chosen], numbers, side="left").tolist()
     ends = np.searchsorted(rows.position[chosen], numbers, side="right").tolist()
@@ -120,7 +123,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     )
 
 
-def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
+def _kind_codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
     """Return the kind of each event, as far as its name and its own stats say."""
     types = by_row(recording.timeline.type, rows.event)
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
@@ -165,7 +168,7 @@ def _codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
     return code
 
 
-def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
+def _op_handles(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
     """Return the annotation of the framework op of each event, -1 where there is none.
 
     Of a stack of annotations the outermost names the op. Older producers split it into
@@ -185,7 +188,8 @@ def _ops(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
             distinct = distinct_handles(texts, len(rows.texts.strings)).tolist()
             other = no_handles(len(rows.texts.strings) + 1)
             other[distinct] = [
-                recording.handle(outermost(rows.texts.strings[it])) for it in distinct
+                recording.handle(outermost_annotation(rows.texts.strings[it]))
+                for it in distinct
             ]
             texts = other[texts]
         texts = _without_unknown(recording, texts)
@@ -238,7 +242,7 @@ def _mark_waits(
             np.copyto(code, kinds[handles], where=code == _KERNEL)
 
 
-def _frame(
+def _activity_frame(
     recording: Recording,
     rows: ActivityRows,
     chosen: slice | NDArray[np.int64],
@@ -264,7 +268,7 @@ def _frame(
         "start_ps": line.start_ps[here],
         "dur_ps": line.dur_ps[here],
         **columns,
-        **_names(recording, rows, chosen),
+        **_name_columns(recording, rows, chosen),
     }
     if any(role.process is not None for role in roles):
         process = pl.Series("process", [it.process for it in roles], dtype=pl.Int64)
@@ -290,7 +294,7 @@ def _frame(
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
 
 
-def _names(
+def _name_columns(
     recording: Recording, rows: ActivityRows, chosen: slice | NDArray[np.int64]
 ) -> dict[str, pl.Series]:
     """Return the columns of names, with those that a core's events carry elsewhere."""
@@ -312,7 +316,7 @@ def _names(
         if programs is not None:
             of_program = program_modules(recording, *programs)
             names["hlo_module"] = np.where(on_core & (module < 0), of_program, module)
-    return {key: series_of(key, handles[chosen]) for key, handles in names.items()}
+    return {key: handle_series(key, handles[chosen]) for key, handles in names.items()}
 
 
 def _without_unknown(
@@ -328,9 +332,9 @@ def _without_unknown(
     return same[handles]
 
 
-def _nothing(recording: Recording) -> Activity:
+def _no_activity(recording: Recording) -> Activity:
     rows = dict.fromkeys(recording.activity_tracks, (0, 0))
-    _, geometries, _ = geometries_of(no_handles(0), None, [])
+    _, geometries, _ = number_geometries(no_handles(0), None, [])
     frame = pl.DataFrame(schema=DEVICE_ACTIVITY.dtypes())
     return Activity(
         frame=frame, geometries=geometries, refused={}, undirected=0, by_track=rows
