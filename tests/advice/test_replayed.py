@@ -22,7 +22,7 @@ from stepscope.derive.facts.replaying.edits import Gone
 from stepscope.derive.facts.replaying.replays import ReplaySignals, replay_signals
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.step_time.device_sets import device_sets
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:

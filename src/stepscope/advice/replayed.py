@@ -16,7 +16,7 @@ from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.replaying.edits import Gone
 from stepscope.derive.facts.replaying.replays import replay_signals
 from stepscope.derive.facts.step_shares import account_signals
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 

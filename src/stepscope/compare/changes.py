@@ -8,7 +8,7 @@ import msgspec
 
 from stepscope.compare.measured import KernelTime
 from stepscope.derive.judging.effect_status import difference_interval
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS, owners_of
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS, owners_of
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 

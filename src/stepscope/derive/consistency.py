@@ -19,8 +19,7 @@ from stepscope.units import PS_PER_MS, duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.peaks import DevicePeaks
@@ -47,7 +46,7 @@ def consistency(
     correlation: Correlation | Unavailable,
     steps: Steps | Unavailable,
     windows: Windows | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     input_between_steps: InputBetweenSteps | Unavailable | None,
     device_activity: pl.DataFrame | Unavailable,
     activity_ops: ActivityOps | Unavailable,
@@ -83,7 +82,7 @@ def consistency(
 
 def _step_notes(
     steps: Steps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     windows: Windows | Unavailable,
     between: InputBetweenSteps | Unavailable | None,
 ) -> Iterator[QualityNote]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.attribution import ActivityOps
@@ -108,17 +109,15 @@ class HostPhases(Frozen, frozen=True):
         ops: The phase by row of `ops` of `host_op_events`, from the names alone.
     """
 
-    firm: NDArray[np.uint8]
-    loose: NDArray[np.uint8]
-    ops: NDArray[np.uint8]
+    firm: UInt8s
+    loose: UInt8s
+    ops: UInt8s
 
-    def phases_of_ops(self, host_ops: HostOpEvents) -> NDArray[np.uint8]:
+    def phases_of_ops(self, host_ops: HostOpEvents) -> UInt8s:
         """Return the phase of each execution of an op."""
         return self.refine_phases(host_ops.event, self.ops[host_ops.op])
 
-    def refine_phases(
-        self, event: NDArray[np.integer], named: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
+    def refine_phases(self, event: NDArray[np.integer], named: UInt8s) -> UInt8s:
         """Return the phases of work whose own names give evidence too.
 
         Args:
@@ -208,7 +207,7 @@ def phases(
     )
 
 
-def _seen_phases(phase: NDArray[np.uint8]) -> frozenset[str]:
+def _seen_phases(phase: UInt8s) -> frozenset[str]:
     counts = np.bincount(phase, minlength=len(PHASES))[: len(PHASES)]
     return frozenset(PHASES[code] for code in np.flatnonzero(counts).tolist())
 
@@ -216,7 +215,7 @@ def _seen_phases(phase: NDArray[np.uint8]) -> frozenset[str]:
 def _device_phases(
     windows: Windows,
     activity: pl.DataFrame,
-    phase: NDArray[np.uint8],
+    phase: UInt8s,
     shown: set[int | None],
 ) -> Phases:
     none = len(PHASES)
@@ -244,9 +243,9 @@ def _host_sets(
     events: pl.DataFrame,
     host: HostClasses,
     host_ops: HostOpEvents,
-    phase: NDArray[np.uint8],
+    phase: UInt8s,
     *,
-    within: NDArray[np.uint8],
+    within: UInt8s,
 ) -> dict[str, Spans]:
     """Return where step threads run ops of each phase; the innermost op decides.
 
@@ -277,10 +276,10 @@ def _host_sets(
 
 
 def _charge_phases(
-    sets: dict[str, Spans], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    sets: dict[str, Spans], starts: Int64s, ends: Int64s
 ) -> pl.DataFrame:
     """Charge each instant to the first phase that has it; known phases win."""
-    columns: dict[str, NDArray[np.int64] | NDArray[np.int32]] = {
+    columns: dict[str, Int64s | Int32s] = {
         "window": np.arange(len(starts), dtype=np.int32)
     }
     taken, covered = Spans.empty(), np.zeros(len(starts), np.int64)
@@ -307,7 +306,7 @@ def host_phases(
     own = by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
     # Most recordings have no such ranges: nothing is written for each event then.
-    firm: NDArray[np.int32] = np.broadcast_to(np.int32(-1), types.shape)
+    firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
         firm = by_row(np.where(is_firm, of_type, np.int32(-1)), types)
         _hand_down(event_nesting, firm)
@@ -333,21 +332,21 @@ def host_phases(
     return HostPhases(_phase_codes(firm), _phase_codes(own), named)
 
 
-def _phase_labels(phase: NDArray[np.int32]) -> NDArray[np.int32]:
+def _phase_labels(phase: Int32s) -> Int32s:
     return np.where(phase == UNKNOWN_PHASE, np.int32(-1), phase)
 
 
-def _phase_codes(label: NDArray[np.int32]) -> NDArray[np.uint8]:
+def _phase_codes(label: Int32s) -> UInt8s:
     code = label.astype(np.uint8)
     np.copyto(code, UNKNOWN_PHASE, where=label < 0)
     return code
 
 
-def _hand_down(nesting: Nesting, label: NDArray[np.int32]) -> None:
+def _hand_down(nesting: Nesting, label: Int32s) -> None:
     accepted_answer(inherit(nesting.parent, label, 0, len(label)))
 
 
-def range_phases(names: pl.Series) -> NDArray[np.uint8]:
+def range_phases(names: pl.Series) -> UInt8s:
     """Return each range's phase by its name, as a position in `PHASES`."""
     name = names.alias("name").to_frame()
     return _first_phase(
@@ -359,7 +358,7 @@ def range_phases(names: pl.Series) -> NDArray[np.uint8]:
     )
 
 
-def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
+def op_phases(names: pl.Series, types: pl.Series) -> UInt8s:
     """Return each op's phase by its name and type, as a position in `PHASES`."""
     frame = pl.DataFrame({"name": names, "type": types.fill_null("")}).with_columns(
         pl.col("name").fill_null("")
@@ -381,9 +380,7 @@ def op_phases(names: pl.Series, types: pl.Series) -> NDArray[np.uint8]:
     return _first_phase(frame, rules)
 
 
-def _first_phase(
-    frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]
-) -> NDArray[np.uint8]:
+def _first_phase(frame: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str]]) -> UInt8s:
     code = pl.coalesce(
         *(
             pl.when(condition).then(pl.lit(PHASES.index(phase), pl.UInt8))
@@ -391,5 +388,4 @@ def _first_phase(
         ),
         pl.lit(UNKNOWN_PHASE, pl.UInt8),
     )
-    found: NDArray[np.uint8] = frame.select(code).to_series().to_numpy()
-    return found
+    return frame.select(code).to_series().to_numpy()

@@ -20,7 +20,7 @@ from stepscope.analysis.timeline.tiles import (
     unfold,
 )
 from stepscope.derive.account.owned_time import account
-from stepscope.derive.step_time.owners import OWNERS
+from stepscope.derive.step_time.host_time import OWNERS
 from stepscope.derive.step_windows.windows import windows
 from stepscope.unavailable import Unavailable
 

@@ -11,7 +11,7 @@ from stepscope.cli.output import Progress
 from stepscope.derive.account.owned_time import account
 from stepscope.derive.account.topics import idle_topics
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.owners import IDLE_OWNERS, owners_of
+from stepscope.derive.step_time.host_time import IDLE_OWNERS, owners_of
 from stepscope.derive.step_windows.windows import typical, windows
 from stepscope.report.compose import compose
 from stepscope.session import open_profile

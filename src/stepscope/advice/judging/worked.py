@@ -14,7 +14,7 @@ from stepscope.derive.facts.recording import record_grade
 from stepscope.derive.facts.replaying.edits import Faster
 from stepscope.derive.facts.step_shares import account_signals
 from stepscope.derive.judging.recorded_devices import device_signals
-from stepscope.derive.step_time.owners import IDLE_OWNERS
+from stepscope.derive.step_time.host_time import IDLE_OWNERS
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
 from stepscope.units import PS_PER_MS

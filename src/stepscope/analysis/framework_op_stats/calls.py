@@ -12,12 +12,10 @@ from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.columns.dense_codes import extremes_by
 from stepscope.derive.device.activity_classes import activity_classes
 from stepscope.derive.device.attribution import activity_ops
-from stepscope.derive.device.correlation import correlation
+from stepscope.derive.device.correlation import correlation, device_timeline
 from stepscope.derive.device.kernels import launch_dimensions
-from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.steps.assignment import activity_steps
-from stepscope.derive.steps.chosen import steps
+from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present

@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.derive.columns.arrays import codes, handles, ints
 from stepscope.derive.device.activity_classes import activity_classes
-from stepscope.derive.device.timeline import device_timeline
+from stepscope.derive.device.correlation import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS

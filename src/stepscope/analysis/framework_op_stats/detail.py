@@ -38,8 +38,8 @@ from stepscope.analysis.results.tables import (
     room_reasons,
 )
 from stepscope.derive.columns.arrays import handles, ints
+from stepscope.derive.device.correlation import device_timeline
 from stepscope.derive.device.kernels import kernels
-from stepscope.derive.device.timeline import device_timeline
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_windows.windows import windows
 from stepscope.remedies import Remedy

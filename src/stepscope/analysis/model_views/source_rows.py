@@ -12,7 +12,7 @@ from stepscope.analysis.results.tables import share_percent, tables_of
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.source_lines import LINE_TIMES, line_times, source_lines
 from stepscope.derive.step_windows.windows import windows
-from stepscope.derive.steps.assignment import activity_steps
+from stepscope.derive.steps.chosen import activity_steps
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 

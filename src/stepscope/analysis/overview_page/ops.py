@@ -26,8 +26,12 @@ from stepscope.derive.device.precision import (
 )
 from stepscope.derive.host.function_calls import EXPENSIVE_MODES, function_calls
 from stepscope.derive.names.event_kinds import OpCategory
-from stepscope.derive.ops.database import device_ops, host_ops
-from stepscope.derive.ops.placement import PROGRAM_EVIDENCE, op_placement
+from stepscope.derive.ops.database import (
+    PROGRAM_EVIDENCE,
+    device_ops,
+    host_ops,
+    op_placement,
+)
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_US

@@ -47,7 +47,7 @@ from stepscope.derive.collectives.calls import collectives
 from stepscope.derive.host.function_calls import function_calls
 from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS
 from stepscope.derive.ops.costs import op_costs
-from stepscope.derive.ops.placement import op_placement
+from stepscope.derive.ops.database import op_placement
 from stepscope.derive.phases import PHASES, phases
 from stepscope.derive.step_time.host_classes import host_classes
 from stepscope.derive.steps.chosen import step_candidates

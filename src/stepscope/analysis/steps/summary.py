@@ -31,7 +31,7 @@ from stepscope.derive.judging.input_verdict import (
     InputVerdict,
     input_verdict,
 )
-from stepscope.derive.step_time.owners import CATEGORIES, OWNERS
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS
 from stepscope.derive.step_windows.flags import LEFT_OUT
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS

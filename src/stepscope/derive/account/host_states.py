@@ -32,8 +32,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, UInt8s
     from stepscope.derive.device.launch_facts import LaunchLatency
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_purposes import FunctionPurposes
@@ -174,12 +173,11 @@ def _states_by_functions(
     return found, idle_waits(frames, purposes)
 
 
-def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> NDArray[np.bool_]:
+def _are_named(frames: FunctionFrames, pattern: Pattern[str]) -> Bools:
     wanted = [
         kind for kind, name in frames.names.items() if pattern.search(name.function)
     ]
-    found: NDArray[np.bool_] = np.isin(frames.type, wanted)
-    return found
+    return np.isin(frames.type, wanted)
 
 
 class HostStates(Frozen, frozen=True):
@@ -449,8 +447,8 @@ def host_states(
 def _recorder_spans(
     tracks: pl.DataFrame,
     rows_of: TrackRows,
-    host_class: NDArray[np.uint8],
-    types: NDArray[np.int32],
+    host_class: UInt8s,
+    types: Int32s,
 ) -> Spans:
     """Return when the recorder worked, on threads or on a line beside them."""
     own = host_class == HostClass.PROFILER
@@ -465,10 +463,10 @@ def _recorder_spans(
 
 def _asked_threads(
     tracks: pl.DataFrame,
-    calling: NDArray[np.bool_],
+    calling: Bools,
     classes: HostClasses,
     functions: Mapping[int, _Told],
-) -> tuple[list[int], NDArray[np.bool_]]:
+) -> tuple[list[int], Bools]:
     """Return the threads that are asked what they do, and which run the program.
 
     Args:
@@ -489,7 +487,7 @@ def _asked_threads(
 
 
 def _note_lines(
-    tracks: pl.DataFrame, calling: NDArray[np.bool_], classes: HostClasses
+    tracks: pl.DataFrame, calling: Bools, classes: HostClasses
 ) -> list[int]:
     """Return the lines that only say something of the program's first thread.
 
@@ -535,7 +533,7 @@ def _union_within(sets: Iterable[Spans], within: Spans) -> Spans:
 
 
 def _busy_with_ops(
-    rows_of: TrackRows, threads: Iterable[int], code: NDArray[np.uint8], *, most_ps: int
+    rows_of: TrackRows, threads: Iterable[int], code: UInt8s, *, most_ps: int
 ) -> Spans:
     """Return where a thread is busy with ops, or a begin soon follows what it did."""
     begins = np.zeros(256, np.uint8)

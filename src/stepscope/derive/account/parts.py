@@ -20,15 +20,14 @@ from stepscope.derive.account.naming import (
 from stepscope.derive.account.topics import TOPICS
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.intervals.spans import Spans
-from stepscope.derive.step_time.owners import IDLE_OWNERS, PLACES
+from stepscope.derive.step_time.host_time import IDLE_OWNERS, PLACES
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import Account, DeviceAccount
     from stepscope.derive.account.topics import IdleTopics
@@ -232,7 +231,7 @@ def pieces(spans: Spans, name: Name = UNNAMED, *, most: int) -> RanMost:
 
 
 def largest(
-    time_ps: NDArray[np.int64],
+    time_ps: Int64s,
     described_part: Callable[[int], tuple[int, int, int, Name]],
     *,
     most: int,
@@ -244,9 +243,7 @@ def largest(
     return RanMost(ran, len(some))
 
 
-def _largest_events(
-    naming: Naming, at: NDArray[np.int64], time: NDArray[np.int64], *, most: int
-) -> RanMost:
+def _largest_events(naming: Naming, at: Int64s, time: Int64s, *, most: int) -> RanMost:
     table = naming.classes.rows
 
     def described_part(place: int) -> tuple[int, int, int, Name]:

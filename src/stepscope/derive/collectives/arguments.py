@@ -25,8 +25,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -160,7 +159,7 @@ def host_collectives(
 
 
 def recorded_arguments(
-    trace: TraceData, stats: pl.DataFrame, events: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, events: Int32s
 ) -> pl.DataFrame:
     """Return what each event says of its collective, columns `ARGUMENTS`.
 

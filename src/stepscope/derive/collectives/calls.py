@@ -37,6 +37,7 @@ from stepscope.xspace.op_links import BOOKKEEPING
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -62,8 +63,8 @@ class Surroundings(Frozen, frozen=True, eq=True):
         record: The nearest record of a framework about the collective around it.
     """
 
-    range: NDArray[np.int32]
-    record: NDArray[np.int32]
+    range: Int32s
+    record: Int32s
 
 
 COLLECTIVE_CALLS: Final[dict[str, pl.DataType]] = {
@@ -182,7 +183,7 @@ def collective_calls(
     events: pl.DataFrame,
     event_types: pl.DataFrame,
     device_activity: pl.DataFrame,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     stats: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
     event_nesting: Nesting | Unavailable,
@@ -220,11 +221,18 @@ def collective_calls(
     steps = np.full(len(rows), -1, np.int32)
     if not isinstance(activity_steps, Unavailable):
         steps = activity_steps[rows]
+    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
+    kind = pl.Series([None] * len(frame), dtype=pl.String)
+    for text in frame:
+        # One round per distinct name, not per collective.
+        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
+        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
+        kind = kind.fill_null(named) if kinds else kind
     found = said.select("group", "group_size").with_columns(
         activity=pl.Series(rows, dtype=pl.Int32),
         device=handles(device_activity, "device")[rows],
         step_row=steps,
-        kind=_exchange_kinds(names),
+        kind=kind.fill_null("other"),
         start_ps=ints(device_activity, "start_ps")[rows],
         dur_ps=ints(device_activity, "dur_ps")[rows],
         exposed_ps=exposure.alone_ps[rows],
@@ -250,8 +258,8 @@ def collective_calls(
 def _call_arguments(
     trace: TraceData,
     stats: pl.DataFrame | Unavailable,
-    own: NDArray[np.int32],
-    record: NDArray[np.int32],
+    own: Int32s,
+    record: Int32s,
 ) -> pl.DataFrame:
     """Return what activities say of themselves, else what the host recorded of them."""
     if isinstance(stats, Unavailable):
@@ -273,7 +281,7 @@ def _gather_known(values: pl.Series, at: NDArray[np.integer]) -> pl.Series:
     return values.gather(places.set(places < 0, None))
 
 
-def _shape_texts(trace: TraceData, of: NDArray[np.int32]) -> pl.Series:
+def _shape_texts(trace: TraceData, of: Int32s) -> pl.Series:
     used = np.unique(of[of >= 0])
     texts = pl.Series([trace.strings[it] for it in used.tolist()], dtype=pl.String)
     return _gather_known(texts, np.where(of >= 0, np.searchsorted(used, of), -1))
@@ -317,17 +325,6 @@ def _op_texts(ops: pl.DataFrame) -> pl.Series:
         ],
         dtype=pl.String,
     )
-
-
-def _exchange_kinds(names: _Names) -> pl.Series:
-    frame = pl.DataFrame(dict(zip(_Names._fields, names, strict=True)))
-    found = pl.Series([None] * len(frame), dtype=pl.String)
-    for text in frame:
-        # One round per distinct name, not per collective.
-        kinds = {it: exchange_kind(it) for it in text.drop_nulls().unique().to_list()}
-        named = text.replace_strict(kinds, default=None, return_dtype=pl.String)
-        found = found.fill_null(named) if kinds else found
-    return found.fill_null("other").alias("kind")
 
 
 def _sizes_and_types(
@@ -395,7 +392,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 
 
 def launch_surroundings(
-    rows: NDArray[np.int64],
+    rows: Int64s,
     given: Launched,
     events: pl.DataFrame,
     event_types: pl.DataFrame,

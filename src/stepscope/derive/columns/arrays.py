@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
-    from numpy.typing import NDArray
+
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
 
 #: Category → its code in the columns of that Enum, as `codes` returns them.
 ACTIVITY_CODES: Final = {kind: at for at, kind in enumerate(ACTIVITY_KINDS.categories)}
@@ -29,30 +30,30 @@ def accepted_answer(answer: int) -> int:
     return answer
 
 
-def ints(frame: pl.DataFrame, column: str) -> NDArray[np.int64]:
+def ints(frame: pl.DataFrame, column: str) -> Int64s:
     """Return a column without nulls as int64, without copying where it is stored so."""
-    array: NDArray[np.int64] = frame[column].to_numpy()
+    array: Int64s = frame[column].to_numpy()
     return array if array.dtype == np.int64 else array.astype(np.int64)
 
 
-def handles(frame: pl.DataFrame, column: str) -> NDArray[np.int32]:
+def handles(frame: pl.DataFrame, column: str) -> Int32s:
     """Return a column of row numbers or handles as int32; -1 stands for null."""
-    array: NDArray[np.int32] = filled(frame[column], -1)
+    array: Int32s = filled(frame[column], -1)
     return array if array.dtype == np.int32 else array.astype(np.int32)
 
 
-def codes(frame: pl.DataFrame, column: str) -> NDArray[np.uint8]:
+def codes(frame: pl.DataFrame, column: str) -> UInt8s:
     """Return an Enum column as the positions of its categories; 255 stands for null."""
-    array: NDArray[np.uint8] = filled(frame[column].to_physical(), 255)
+    array: UInt8s = filled(frame[column].to_physical(), 255)
     return array.astype(np.uint8, copy=False)
 
 
-def is_present(frame: pl.DataFrame, column: str) -> NDArray[np.bool_]:
+def is_present(frame: pl.DataFrame, column: str) -> Bools:
     """Return True where a column holds a value."""
     return held(frame[column])
 
 
-def of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> NDArray[np.int64]:
+def of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
     """Return the rows of device_activity whose kind is one of some, by their codes."""
     wanted = np.zeros(256, np.bool_)
     wanted[list(kinds)] = True
@@ -60,11 +61,11 @@ def of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> NDArray[np.int64]:
 
 
 def picked(
-    key: NDArray[np.int32],
-    wanted: NDArray[np.uint8] | NDArray[np.bool_],
+    key: Int32s,
+    wanted: UInt8s | Bools,
     begin: int = 0,
     end: int | None = None,
-) -> NDArray[np.int64]:
+) -> Int64s:
     """Return the rows whose key is wanted, usually few of many.
 
     Args:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.trace.model import TraceData
     from stepscope.trace.reading.stat_keys import StatKey
 
@@ -35,13 +36,13 @@ class StatRows(NamedTuple):
         length: Length in bytes of a value that is a place in the file, else 0.
     """
 
-    owner: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    owner: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
-    def only(self, chosen: NDArray[np.bool_]) -> StatRows:
+    def only(self, chosen: Bools) -> StatRows:
         """Return the rows for which `chosen` is True; `self` where all are."""
         if chosen.all():
             return self
@@ -80,9 +81,7 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
     return taken(frame, owner, np.concatenate(found))
 
 
-def rows_of_owners(
-    frame: pl.DataFrame, owner: str, wanted: NDArray[np.int32]
-) -> StatRows:
+def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
     """Return all values of some events (or types); `wanted` ascends."""
     owners = handles(frame, owner)
     begin = np.searchsorted(owners, wanted, side="left")
@@ -94,9 +93,7 @@ def rows_of_owners(
     return taken(frame, owner, np.repeat(begin, count) + within)
 
 
-def numbers_of(
-    rows: StatRows, owners: NDArray[np.int32], handle: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def numbers_of(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
     """Return each owner's integer under one name, and whether it has one.
 
     Signed, unsigned and real values are accepted. Of several values under one name
@@ -128,7 +125,7 @@ def values_of_owners(
     value: NDArray[np.signedinteger],
     *,
     default: int = 0,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Int64s, Bools]:
     """Return each wanted owner's value, and whether it has one.
 
     Owners ascend; of several values of one owner the last one counts.
@@ -141,7 +138,7 @@ def values_of_owners(
 
 
 def texts_of(
-    trace: TraceData, rows: StatRows, owners: NDArray[np.int32], handle: int
+    trace: TraceData, rows: StatRows, owners: Int32s, handle: int
 ) -> list[str | None]:
     """Return each owner's text under one name; None where it has none."""
     found = rows.only(rows.key == handle)
@@ -161,11 +158,9 @@ def texts_of(
     return [by_owner.get(owner) for owner in owners.tolist()]
 
 
-def stats_at_rows(
-    frame: pl.DataFrame, rows: NDArray[np.int64], owner: NDArray[np.int32]
-) -> StatRows:
+def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
     """Return the values in `rows`, with the owners given instead of their own."""
-    kind: NDArray[np.uint8] = frame["kind"].to_numpy()
+    kind: UInt8s = frame["kind"].to_numpy()
     return StatRows(
         owner,
         by_row(handles(frame, "key"), rows),
@@ -175,6 +170,6 @@ def stats_at_rows(
     )
 
 
-def taken(frame: pl.DataFrame, owner: str, rows: NDArray[np.int64]) -> StatRows:
+def taken(frame: pl.DataFrame, owner: str, rows: Int64s) -> StatRows:
     """Return the values in `rows`; `owner` is `event` for stats, `type` for types."""
     return stats_at_rows(frame, rows, by_row(handles(frame, owner), rows))

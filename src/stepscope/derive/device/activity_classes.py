@@ -26,8 +26,9 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
-    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.derive.device.correlation import DeviceTimeline
 
 #: Streams rarely run more at once; a busier device is done again with room for all.
 _USUAL_OVERLAP: Final = 256
@@ -45,8 +46,8 @@ class Exposure(Frozen, frozen=True):
         hull_ps: Device → time from its first begin to its last end.
     """
 
-    alone_ps: NDArray[np.int64]
-    group_ps: dict[int, NDArray[np.int64]]
+    alone_ps: Int64s
+    group_ps: dict[int, Int64s]
     busy_ps: dict[int, int]
     hull_ps: dict[int, int]
 
@@ -61,7 +62,7 @@ class ActivityClasses(Frozen, frozen=True):
             `hlo` (row of hlo_ops); -1 for none.
     """
 
-    code: NDArray[np.int32]
+    code: Int32s
     rows: pl.DataFrame
 
 
@@ -76,8 +77,8 @@ class ClassTotals(Frozen, frozen=True):
     """
 
     all: Extremes
-    alone_ps: NDArray[np.int64]
-    step_ps: NDArray[np.int64] | None
+    alone_ps: Int64s
+    step_ps: Int64s | None
 
 
 def class_totals(
@@ -85,7 +86,7 @@ def class_totals(
     device_activity: pl.DataFrame,
     activity_classes: ActivityClasses,
     exposure: Exposure,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
 ) -> ClassTotals:
     """Sum counts and times of each class of activities."""
     code, count = activity_classes.code, len(activity_classes.rows)

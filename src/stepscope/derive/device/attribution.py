@@ -29,8 +29,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.event_nesting import LaunchingOps
 
@@ -53,12 +52,12 @@ _NONE: Final = -1
 
 
 def graph_instructions(
-    rows: NDArray[np.int64],
+    rows: Int64s,
     device_activity: pl.DataFrame,
     event_types: pl.DataFrame,
     hlo_ops: pl.DataFrame,
-    alone: NDArray[np.int32],
-) -> NDArray[np.int64]:
+    alone: Int32s,
+) -> Int64s:
     """Return the instruction of each activity of a graph.
 
     Args:
@@ -252,9 +251,9 @@ class ActivityOps(Frozen, frozen=True):
         no_op: uint8 by row of device_activity; a `NoOp`.
     """
 
-    op: NDArray[np.int32]
+    op: Int32s
     ops: pl.DataFrame
-    no_op: NDArray[np.uint8]
+    no_op: UInt8s
 
 
 def activity_ops(
@@ -340,12 +339,12 @@ class _Found:
         ]
         self._count = 1
 
-    def open_rows(self, candidates: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def open_rows(self, candidates: Bools) -> Int64s:
         """Return rows that a rule could name and that no rule has named yet."""
         return np.flatnonzero(candidates & (self.op == 0))
 
     def add_distinct(
-        self, key: NDArray[np.int32], named: Callable[[list[int]], pl.DataFrame]
+        self, key: Int32s, named: Callable[[list[int]], pl.DataFrame]
     ) -> None:
         """Name what has a key (at least 0) and no op yet, once per distinct key."""
         rows = self.open_rows(key >= 0)
@@ -354,9 +353,7 @@ class _Found:
             keys = key[rows[distinct.first]].tolist()
             self.add_named(rows, distinct.code, named(keys))
 
-    def add_named(
-        self, rows: NDArray[np.int64], code: NDArray[np.int32], named: pl.DataFrame
-    ) -> None:
+    def add_named(self, rows: Int64s, code: Int32s, named: pl.DataFrame) -> None:
         """Give rows the ops that `named` has for their codes; a null name is none."""
         known = held(named["name"])
         number = np.where(known, self._count + np.cumsum(known) - 1, 0)

@@ -26,6 +26,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.dense_codes import Codes
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
@@ -55,9 +56,9 @@ class DeviceExecutions(Frozen, frozen=True):
     """
 
     rows: pl.DataFrame
-    of_class: NDArray[np.int32]
-    owner: NDArray[np.int32]
-    launched: NDArray[np.bool_]
+    of_class: Int32s
+    owner: Int32s
+    launched: Bools
 
 
 def device_executions(
@@ -91,9 +92,17 @@ def device_executions(
     rest, counted = everything, _Counted.zero_counts(places.count, len(eager))
     execution = executions_of_activities(activity_ops, correlation, launching_ops)
     if execution is not None:
-        counted = _distinct_executions(
-            place, execution, eager=eager, count=places.count
+        found = distinct_runs(
+            place, execution, places=places.count, executions=len(eager)
         )
+        counted = _Counted.zero_counts(places.count, len(eager))
+        counted.executions[:] = found.count
+        np.greater_equal(found.owner, 0, out=counted.launched)
+        owned = np.flatnonzero(counted.launched)
+        counted.add_modes(found.owner[owned], eager[owned])
+        counted.add_modes(found.further[0], eager[found.further[1]])
+        counted.owner[:] = found.owner
+        counted.owner[found.further[1]] = -1
         launched = execution >= 0
         rest = everything - np.bincount(code[launched], minlength=len(places.code))
     rows = pl.DataFrame(
@@ -135,12 +144,12 @@ class _Kernels(Frozen, frozen=True):
         programs: The distinct programs of these; no program counts as one.
     """
 
-    group: NDArray[np.int32]
+    group: Int32s
     places: Codes
     programs: Codes
     kernels: Codes
 
-    def largest_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def largest_counts(self, counts: Int64s) -> Int64s:
         """Count activities of each program's commonest kernel by place.
 
         Args:
@@ -176,11 +185,11 @@ def _number_kernels(
 
 
 class _Counted(Frozen, frozen=True):
-    executions: NDArray[np.int64]
-    eager: NDArray[np.int64]
-    function: NDArray[np.int64]
-    owner: NDArray[np.int32]
-    launched: NDArray[np.bool_]
+    executions: Int64s
+    eager: Int64s
+    function: Int64s
+    owner: Int32s
+    launched: Bools
 
     @classmethod
     def zero_counts(cls, places: int, executions: int) -> _Counted:
@@ -205,7 +214,7 @@ def executions_of_activities(
     activity_ops: ActivityOps,
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
-) -> NDArray[np.int32] | None:
+) -> Int32s | None:
     """Return by activity the execution of its own op that launched it, -1 for none.
 
     None where no launch call was made inside an op.
@@ -233,25 +242,6 @@ def executions_of_activities(
     mine = op == by_row(equal, activity_ops.op)
     execution = by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
-
-
-def _distinct_executions(
-    place: NDArray[np.int32],
-    execution: NDArray[np.int32],
-    *,
-    eager: NDArray[np.int8],
-    count: int,
-) -> _Counted:
-    found = distinct_runs(place, execution, places=count, executions=len(eager))
-    counted = _Counted.zero_counts(count, len(eager))
-    counted.executions[:] = found.count
-    np.greater_equal(found.owner, 0, out=counted.launched)
-    owned = np.flatnonzero(counted.launched)
-    counted.add_modes(found.owner[owned], eager[owned])
-    counted.add_modes(found.further[0], eager[found.further[1]])
-    counted.owner[:] = found.owner
-    counted.owner[found.further[1]] = -1
-    return counted
 
 
 def _stored_eager(

@@ -114,9 +114,8 @@ def kernels(
         event_types["name"][rows["type"]].alias("kernel_name"),
         op_names[rows["op"]].alias("op_name"),
     )
-    shaped = _add_geometry(named, geometries, devices)
     return Kernels(
-        shaped.select(
+        _add_geometry(named, geometries, devices).select(
             "class",
             *KERNEL_KEY,
             "device",
@@ -124,7 +123,13 @@ def kernels(
             "occupancy_percent",
             "occupancy_limiter",
             _evidence_words("tensor_core_evidence", _TC_EVIDENCE),
-            _precision_words(),
+            pl.when(pl.col("fp64") > 0)
+            .then(pl.lit("64"))
+            .when(pl.col("tf32") > 0)
+            .then(pl.lit("tf32"))
+            .when(pl.col("bits") > 0)
+            .then(pl.col("bits").cast(pl.String))
+            .alias("precision"),
             _evidence_words("precision_evidence", _WIDTH_EVIDENCE),
             *("count", "total_ps", "min_ps", "max_ps", "exposed_ps", "step_ps"),
         ),
@@ -149,18 +154,6 @@ def _evidence_words(
         {int(code): word for code, word in words.items()},
         default=None,
         return_dtype=pl.String,
-    )
-
-
-def _precision_words() -> pl.Expr:
-    return (
-        pl.when(pl.col("fp64") > 0)
-        .then(pl.lit("64"))
-        .when(pl.col("tf32") > 0)
-        .then(pl.lit("tf32"))
-        .when(pl.col("bits") > 0)
-        .then(pl.col("bits").cast(pl.String))
-        .alias("precision")
     )
 
 

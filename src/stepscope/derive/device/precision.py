@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, UInt8s
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.kernel_names import Width
 
@@ -98,11 +98,11 @@ class Precision(Frozen, frozen=True):
             of `activity_classes`.
     """
 
-    bits: NDArray[np.uint8]
-    fp64: NDArray[np.bool_]
-    tf32: NDArray[np.bool_]
-    evidence: NDArray[np.uint8]
-    of_class: NDArray[np.uint8]
+    bits: UInt8s
+    fp64: Bools
+    tf32: Bools
+    evidence: UInt8s
+    of_class: UInt8s
 
 
 def precision(

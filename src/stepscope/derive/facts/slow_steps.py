@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.facts.evidence import SHOWN, Evidence, Fact, Part
 from stepscope.derive.judging.effect_status import StepSeries
-from stepscope.derive.step_time.owners import BUSY_OWNERS, IDLE_OWNERS
+from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

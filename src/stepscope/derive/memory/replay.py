@@ -22,8 +22,7 @@ from stepscope.trace.reading.nullable import filled, held, nullable
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.step_windows.windows import Windows
     from stepscope.derive.steps.chosen import Steps
 
@@ -70,10 +69,10 @@ class OneMemory(Frozen, frozen=True):
     """
 
     name: str
-    rows: NDArray[np.int64]
-    heap_bytes: NDArray[np.int64]
-    in_use_bytes: NDArray[np.int64]
-    known: NDArray[np.bool_]
+    rows: Int64s
+    heap_bytes: Int64s
+    in_use_bytes: Int64s
+    known: Bools
     replayed: bool
     peak: int | None
     unmatched: int
@@ -96,10 +95,10 @@ class MemoryReplay(Frozen, frozen=True):
     """
 
     memories: tuple[OneMemory, ...]
-    source: NDArray[np.int32]
-    ended_by: NDArray[np.int32]
+    source: Int32s
+    ended_by: Int32s
 
-    def alive_rows(self, memory: OneMemory, place: int) -> NDArray[np.int64]:
+    def alive_rows(self, memory: OneMemory, place: int) -> Int64s:
         """Return rows of the allocations that are alive after the event at a place.
 
         Before the first event (place -1) there are none.
@@ -109,7 +108,7 @@ class MemoryReplay(Frozen, frozen=True):
             return until
         ended = self.ended_by[until]
         lasting = (self.source[until] == until) & ((ended < 0) | (ended > until[-1]))
-        alive: NDArray[np.int64] = until[lasting]
+        alive: Int64s = until[lasting]
         return alive
 
 
@@ -169,11 +168,11 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
 
 
 def _link_neighbours(
-    rows: NDArray[np.int64],
+    rows: Int64s,
     address: pl.Series,
     *,
-    before: NDArray[np.int32],
-    after: NDArray[np.int32],
+    before: Int32s,
+    after: Int32s,
 ) -> None:
     own = address.gather(rows)
     if own.null_count():
@@ -193,17 +192,17 @@ def _link_neighbours(
     after[sooner] = rest
 
 
-def _known_values(series: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _known_values(series: pl.Series) -> tuple[Int64s, Bools]:
     return filled(series, 0), held(series)
 
 
 def _added_up(
     allocations: pl.DataFrame,
-    rows: NDArray[np.int64],
+    rows: Int64s,
     *,
-    source: NDArray[np.int32],
-    before: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    source: Int32s,
+    before: Int32s,
+) -> tuple[Int64s, Bools]:
     """Add up the heap of one memory from the sizes of its events.
 
     The use before the profile is at least what was freed without a recorded

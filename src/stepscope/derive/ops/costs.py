@@ -25,8 +25,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -111,10 +110,23 @@ def op_costs(
     group = executions.rows["group"].to_numpy()
     groups = activity_ops.ops["group"].to_numpy()
     # All rows of a group have one module and one name.
-    first: NDArray[np.int64] = np.unique(groups, return_index=True)[1][group]
+    first: Int64s = np.unique(groups, return_index=True)[1][group]
     named = activity_ops.ops[["module", "name"]][first]
     rates = _peak_rates(classes, precision, tensor_cores, device_peaks)
-    peaks = _peak_work(rates, class_totals, executions)
+    # What the units of each op's kernels, and memory, could have done.
+    seconds = pl.Series(class_totals.all.total) / PS_PER_S
+    peaks = (
+        pl.DataFrame(
+            {
+                "place": executions.of_class,
+                "peak_flops": rates[0] * seconds,
+                "peak_bytes": rates[1] * seconds,
+            }
+        )
+        .group_by("place")
+        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
+        .sort("place")
+    )
     costs = [
         pl.coalesce(*(source[name] for source in sources)).alias(name)
         for name in RUN_COSTS
@@ -160,12 +172,11 @@ def _costs_by_copies(
     executions: DeviceExecutions,
     device_activity: pl.DataFrame,
 ) -> dict[str, pl.Series]:
-    known = held(device_activity["bytes"])
     moved = totals_by(
         activity_classes.code,
         filled(device_activity["bytes"], 0),
         count=len(activity_classes.rows),
-        where=known,
+        where=held(device_activity["bytes"]),
     )
     times = np.zeros(256, np.int64)
     times[list(_TIMES_MOVED)] = list(_TIMES_MOVED.values())
@@ -205,7 +216,7 @@ def _costs_by_host(
     return columns
 
 
-def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> NDArray[np.bool_]:
+def left_to_others(found: DeviceExecutions, costs: ExecutionCosts) -> Bools:
     """Return executions around others of unknown cost that put work on a device.
 
     The work of the inner ones may be what the outer one's operands describe.
@@ -256,34 +267,7 @@ def _peak_rates(
     return pl.Series(rate, dtype=pl.Float64), pl.Series(memory, dtype=pl.Float64)
 
 
-def _peak_work(
-    rates: tuple[pl.Series, pl.Series],
-    class_totals: ClassTotals,
-    executions: DeviceExecutions,
-) -> pl.DataFrame:
-    """Return what the units of each op's kernels, and memory, could have done.
-
-    Returns:
-        `peak_flops` and `peak_bytes`, one row per row of `executions.rows`.
-    """
-    seconds = pl.Series(class_totals.all.total) / PS_PER_S
-    return (
-        pl.DataFrame(
-            {
-                "place": executions.of_class,
-                "peak_flops": rates[0] * seconds,
-                "peak_bytes": rates[1] * seconds,
-            }
-        )
-        .group_by("place")
-        .agg(_sum_if_complete("peak_flops"), _sum_if_complete("peak_bytes"))
-        .sort("place")
-    )
-
-
-def _peak_rate(
-    device: dict[str, Any], width: NDArray[np.uint8], uses: int
-) -> float | None:
+def _peak_rate(device: dict[str, Any], width: UInt8s, uses: int) -> float | None:
     if device.get("peak_flops"):
         return float(device["peak_flops"])
     needed = [
@@ -353,9 +337,7 @@ def host_op_costs(
     )
 
 
-def _known_sums(
-    name: str, op: NDArray[np.int32], values: NDArray[np.int64], count: int
-) -> pl.Series:
+def _known_sums(name: str, op: Int32s, values: Int64s, count: int) -> pl.Series:
     sums = totals_by(op, values, count=count, where=values >= 0)
     runs = np.bincount(op, minlength=count)
     return nullable(name, sums.total, (sums.count == runs) & (runs > 0))

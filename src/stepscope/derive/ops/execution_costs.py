@@ -31,6 +31,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.costs.operands import Operands
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.attribution import ActivityOps
@@ -63,14 +64,14 @@ class ExecutionCosts(Frozen, frozen=True):
             others. Where it puts work on a device all the same, that work is not known.
     """
 
-    flops: NDArray[np.int64]
-    accessed_bytes: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    weights: NDArray[np.int32]
+    flops: Int64s
+    accessed_bytes: Int64s
+    parent: Int32s
+    depth: Int32s
+    weights: Int32s
     variables: tuple[tuple[tuple[int, ...], ...], ...]
     recorded: int
-    only_calls: NDArray[np.bool_]
+    only_calls: Bools
 
 
 class _Costs(Frozen, frozen=True, eq=True):
@@ -82,19 +83,19 @@ class _Costs(Frozen, frozen=True, eq=True):
         variables: Distinct lists of sizes of variables that one execution read.
     """
 
-    code: NDArray[np.int32]
-    flops: NDArray[np.int64]
-    accessed: NDArray[np.int64]
+    code: Int32s
+    flops: Int64s
+    accessed: Int64s
     part: NDArray[np.int8]
-    weights: NDArray[np.int32]
+    weights: Int32s
     variables: tuple[tuple[tuple[int, ...], ...], ...]
 
 
 class _Recorded(Frozen, frozen=True):
     """Executions with operands, and codes of the texts that hold them, -1 none."""
 
-    rows: NDArray[np.int64]
-    columns: dict[tuple[str, ...], NDArray[np.int32]]
+    rows: Int64s
+    columns: dict[tuple[str, ...], Int32s]
     texts: dict[tuple[str, ...], list[str]]
 
     def read(self, row: int) -> Operands | None:
@@ -151,8 +152,7 @@ def run_costs(
             cost = np.full(len(hlo), -1, np.int64)
             if name in instruction_costs.columns:
                 some = np.flatnonzero(hlo >= 0)
-                values = instruction_costs[name].fill_null(-1).to_numpy()
-                cost[some] = values[hlo[some]]
+                cost[some] = instruction_costs[name].fill_null(-1).to_numpy()[hlo[some]]
         if not isinstance(type_stats, Unavailable):
             # By op the value recorded with its activities' names, -1 for none.
             stored = np.full(len(ops), -1, np.int64)
@@ -216,7 +216,11 @@ def execution_costs(
         inside_out = np.split(order, cuts)[::-1]
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
-    _charge_instructions(found, instruction_costs, flops=flops, accessed=accessed)
+    if len(found.ops) and not isinstance(instruction_costs, Unavailable):
+        row = filled(found.ops["hlo"], -1)[found.op]
+        known = np.flatnonzero(row >= 0)
+        for name, target in (("flops", flops), ("accessed_bytes", accessed)):
+            target[known] = filled(instruction_costs[name], _UNKNOWN)[row[known]]
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
@@ -265,24 +269,8 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     return _Costs(combos.code, flops, accessed, part, weights, tuple(variables))
 
 
-def _charge_instructions(
-    found: HostOpEvents,
-    instruction_costs: pl.DataFrame | Unavailable,
-    *,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
-) -> None:
-    if isinstance(instruction_costs, Unavailable) or not len(found.ops):
-        return
-    row = filled(found.ops["hlo"], -1)[found.op]
-    known = np.flatnonzero(row >= 0)
-    for column, target in (("flops", flops), ("accessed_bytes", accessed)):
-        values = filled(instruction_costs[column], _UNKNOWN)
-        target[known] = values[row[known]]
-
-
 def _collect_operands(
-    trace: TraceData, stats: pl.DataFrame, event: NDArray[np.int32]
+    trace: TraceData, stats: pl.DataFrame, event: Int32s
 ) -> _Recorded:
     kinds = (_SIZES, _TYPES, _VALUES, _TEXT, _EQUATION)
     by_handle = {
@@ -303,7 +291,7 @@ def _collect_operands(
     if not known.all():
         rows, owner = rows[known], owner[known]
     values = stats_at_rows(stats, rows, owner)
-    columns: dict[tuple[str, ...], NDArray[np.int32]] = {}
+    columns: dict[tuple[str, ...], Int32s] = {}
     texts: dict[tuple[str, ...], list[str]] = {}
     has = np.zeros(len(event), np.bool_)
     for names in kinds:
@@ -324,10 +312,10 @@ def _collect_operands(
 
 
 def _take_inner(
-    flops: NDArray[np.int64],
-    chosen: NDArray[np.bool_],
-    parent: NDArray[np.int32],
-    inside_out: list[NDArray[np.int64]],
+    flops: Int64s,
+    chosen: Bools,
+    parent: Int32s,
+    inside_out: list[Int64s],
 ) -> None:
     """Subtract from the chosen, in place, the work of the executions inside them.
 

@@ -15,8 +15,14 @@ from stepscope.derive.intervals.spans import Spans, TrackRows
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_codes import HostEvents, Launching
-from stepscope.derive.step_time.host_time import CATEGORY_OF_CODE, STICKY, HostCode
-from stepscope.derive.step_time.owners import CATEGORIES, OWNER_OF_KIND, OWNERS
+from stepscope.derive.step_time.host_time import (
+    CATEGORIES,
+    CATEGORY_OF_CODE,
+    OWNER_OF_KIND,
+    OWNERS,
+    STICKY,
+    HostCode,
+)
 from stepscope.derive.step_time.pool_tasks import (
     ops_beside_exchanges,
     pool_tasks,
@@ -32,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
@@ -95,7 +101,7 @@ class HostClasses(Frozen, frozen=True):
     unknown: Unavailable | None
     no_device: bool
     launch_unknown: Unavailable | None
-    code: NDArray[np.uint8]
+    code: UInt8s
     threads: StepThreads
     rows: TrackRows
     computing: Spans = Spans.empty()
@@ -152,7 +158,7 @@ def host_classes(
     device_activity: pl.DataFrame | Unavailable,
     launch_latency: LaunchLatency | Unavailable,
     steps: Steps | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     windows: Windows,
 ) -> HostClasses | Unavailable:
     """Give each instant of each step thread the class of its innermost event."""
@@ -209,7 +215,7 @@ def host_classes(
 
 
 def _collect_classes(
-    code: NDArray[np.uint8],
+    code: UInt8s,
     sets: Mapping[int, Mapping[int, Spans]],
     threads: StepThreads,
     launching: Launching,
@@ -289,7 +295,7 @@ def event_categories(
     device_activity: pl.DataFrame | Unavailable,
     precision: Precision | Unavailable,
     host_classes: HostClasses | Unavailable,
-) -> NDArray[np.uint8]:
+) -> UInt8s:
     """Return a place in `CATEGORIES` by row of events, for drawing only.
 
     Device activity has the category that its time is charged to, and a host event that

@@ -39,8 +39,8 @@ from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchLatency
@@ -56,8 +56,8 @@ SHORT_OP_PS: Final = 100 * PS_PER_US
 class EventGroups(Frozen, frozen=True, eq=True):
     """Host events to which the producer gave a step group."""
 
-    rows: NDArray[np.int32]
-    groups: NDArray[np.int64]
+    rows: Int32s
+    groups: Int64s
 
 
 class Launching(Frozen, frozen=True):
@@ -72,9 +72,9 @@ class Launching(Frozen, frozen=True):
     """
 
     no_device: bool
-    rows: NDArray[np.int32]
-    reading: NDArray[np.int32]
-    feeding: NDArray[np.int32]
+    rows: Int32s
+    reading: Int32s
+    feeding: Int32s
     why_not: Unavailable | None
 
     @classmethod
@@ -136,7 +136,7 @@ class HostEvents(Frozen, frozen=True):
     stats: pl.DataFrame
     values: dict[str, StatRows]
 
-    def mark_codes(self, nesting: Nesting, launching: Launching) -> NDArray[np.uint8]:
+    def mark_codes(self, nesting: Nesting, launching: Launching) -> UInt8s:
         """Return the code of every event; 0 outside host threads."""
         code = self._codes_by_name(launching)
         enclosing = self._mark_launches(code, nesting, launching)
@@ -196,14 +196,13 @@ class HostEvents(Frozen, frozen=True):
     def _host_values(self, key: StatKey) -> StatRows:
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
-    def _on_threads(self) -> NDArray[np.bool_]:
-        on_host = absent(self.tracks["device"])
-        threads: NDArray[np.bool_] = on_host & (
+    def _on_threads(self) -> Bools:
+        threads: Bools = absent(self.tracks["device"]) & (
             codes(self.tracks, "kind") == TRACK_CODES["thread"]
         )
         return threads
 
-    def _codes_by_name(self, launching: Launching) -> NDArray[np.uint8]:
+    def _codes_by_name(self, launching: Launching) -> UInt8s:
         known = launching.no_device or launching.why_not is None
         of_class = np.zeros(256, np.uint8)
         for host_class, of_name in CODE_OF_CLASS.items():
@@ -240,8 +239,8 @@ class HostEvents(Frozen, frozen=True):
         return code
 
     def _mark_launches(
-        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
-    ) -> NDArray[np.bool_]:
+        self, code: UInt8s, nesting: Nesting, launching: Launching
+    ) -> Bools:
         is_plain = np.zeros(256, np.uint8)
         is_plain[[HostCode.NOTHING, HostCode.HOST_COMPUTE, HostCode.LAUNCH]] = 1
         # A call that waits for its own copy is no launching.
@@ -276,13 +275,13 @@ class HostEvents(Frozen, frozen=True):
                 chosen[long_rows] = 1
                 count = np.zeros(len(nesting.parent), np.int32)
                 accepted_answer(kernels.children(nesting.parent, chosen, count))
-                calls: NDArray[np.int32] = count[long_rows]
+                calls: Int32s = count[long_rows]
                 long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
             code[ops[~long]] = HostCode.DISPATCH
         return enclosing.view(np.bool_)
 
     def _block_calls_of_graphs(
-        self, code: NDArray[np.uint8], nesting: Nesting, launching: Launching
+        self, code: UInt8s, nesting: Nesting, launching: Launching
     ) -> None:
         """Take what runs a graph, and mostly has nothing inside, for waiting.
 
@@ -313,7 +312,7 @@ class HostEvents(Frozen, frozen=True):
             elsewhere[mine] = last > first
         code[rows[elsewhere]] = HostCode.BLOCKED
 
-    def _mark_new_functions(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+    def _mark_new_functions(self, code: UInt8s, nesting: Nesting) -> None:
         """Mark the making of functions that the calls around them traced.
 
         TensorFlow optimises a traced graph and makes its kernels in the call that runs
@@ -332,13 +331,11 @@ class HostEvents(Frozen, frozen=True):
             code[rows[traced]] = HostCode.TRACING
             rows, around = rows[~traced], nesting.parent[around[~traced]]
 
-    def _fill_codes(
-        self, code: NDArray[np.uint8], rows: NDArray[np.int32], value: HostCode
-    ) -> None:
+    def _fill_codes(self, code: UInt8s, rows: Int32s, value: HostCode) -> None:
         on_thread = self._on_threads()[handles(self.events, "track")[rows]]
         code[rows[on_thread & (code[rows] == HostCode.NOTHING)]] = value
 
-    def _mark_pipelines(self, code: NDArray[np.uint8]) -> None:
+    def _mark_pipelines(self, code: UInt8s) -> None:
         """Mark functions that an input pipeline runs as its work, not a step's.
 
         The executor may run them on the threads that also run the steps; the run's id
@@ -362,7 +359,7 @@ class HostEvents(Frozen, frozen=True):
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
         code[ids.owner[asking][inside]] = HostCode.PIPELINE
 
-    def _mark_system_calls(self, code: NDArray[np.uint8], nesting: Nesting) -> None:
+    def _mark_system_calls(self, code: UInt8s, nesting: Nesting) -> None:
         """Mark long calls of the operating system that no call or op makes.
 
         What a call of a device's runtime, a compilation or an op that computes asks of

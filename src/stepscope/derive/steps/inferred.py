@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.names.event_kinds import EventKinds
@@ -145,7 +145,6 @@ def _measured_launch(
     track = evidence.tracks["name"][launch.track]
     period = measure_boundaries(sequence, launch.start_ps)
     begins = launch.start_ps
-    op_by_op = evidence.runs_op_by_op(period.n, executed=period.repeats)
     return Measured(
         source="launch",
         what=f"launches of {name} on {track}, by the {sequence.what}",
@@ -155,7 +154,7 @@ def _measured_launch(
         track=np.full(len(launch.start_ps), launch.track, np.int32),
         slack_ps=None,
         on_device=evidence.tracks["device"][launch.track] is not None,
-        edge=not op_by_op
+        edge=not evidence.runs_op_by_op(period.n, executed=period.repeats)
         or not evidence.lacks_an_edge(begins, on_device=False, programs=False),
     )
 
@@ -217,7 +216,7 @@ def _layer_evidence(
 
 def _host_begins(
     evidence: StepEvidence, sequence: SymbolSequence, period: Period, *, track: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+) -> tuple[Int32s, Int64s] | None:
     if not sequence.on_device:
         return np.full(period.n, track, np.int32), period.start_ps
     if sequence.launch is None or evidence.correlation is None:

@@ -22,8 +22,8 @@ from stepscope.frozen import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.sequences import SymbolSequence
 
@@ -48,7 +48,7 @@ class Launch(Frozen, frozen=True, eq=True):
 
     track: int
     type: int
-    start_ps: NDArray[np.int64]
+    start_ps: Int64s
 
 
 def host_launches(
@@ -75,7 +75,7 @@ def host_launches(
             for track in np.unique(track_of[call]).tolist()
         )
     ]
-    models: NDArray[np.int64] = call[np.concatenate([np.empty(0, np.int64), *kept])]
+    models: Int64s = call[np.concatenate([np.empty(0, np.int64), *kept])]
     return _repeated_launches(events, np.union1d(event[~inside], models))
 
 
@@ -94,9 +94,7 @@ def program_runs(
     }
 
 
-def count_runs(
-    runs: dict[int, Spans], launches: pl.DataFrame, launch: NDArray[np.int32]
-) -> int:
+def count_runs(runs: dict[int, Spans], launches: pl.DataFrame, launch: Int32s) -> int:
     """Count the runs of programs that some launch calls come from.
 
     Calls inside one run of a program, and repetitions of one call (a graph), count
@@ -112,8 +110,7 @@ def count_runs(
     count = 0
     for track in np.unique(thread).tolist():
         mine = at[thread == track]
-        spans = runs.get(track, Spans.empty())
-        run = spans.holding(mine)
+        run = runs.get(track, Spans.empty()).holding(mine)
         count += len(np.unique(run[run >= 0])) + int((run < 0).sum())
     return count
 
@@ -135,15 +132,15 @@ def module_launches(
     return found
 
 
-def is_outermost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_outermost(start: Int64s, end: Int64s) -> Bools:
     """Return which of a thread's events, in their order, lie in no earlier one."""
     reach = np.maximum.accumulate(end)
-    outer: NDArray[np.bool_] = np.ones(len(start), np.bool_)
+    outer: Bools = np.ones(len(start), np.bool_)
     outer[1:] = start[1:] >= reach[:-1]
     return outer
 
 
-def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[Launch]:
+def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
     if not len(event):
         return []
     track, of_type = (handles(events, name)[event] for name in ("track", "type"))
@@ -158,16 +155,13 @@ def _repeated_launches(events: pl.DataFrame, event: NDArray[np.int64]) -> list[L
         first = program.first[code]
         # The begins of a thread's events that lie in no earlier one.
         end = start[mine] + dur[mine]
-        reach = np.maximum.accumulate(end)
-        inside = np.concatenate([[False], end[1:] <= reach[:-1]])
-        starts: NDArray[np.int64] = start[mine][~inside]
+        inside = np.concatenate([[False], end[1:] <= np.maximum.accumulate(end)[:-1]])
+        starts: Int64s = start[mine][~inside]
         found.append(Launch(int(track[first]), int(of_type[first]), starts))
     return [launch for launch in found if len(launch.start_ps) >= LEAST_STEPS]
 
 
-def _begins_inside(
-    events: pl.DataFrame, event: NDArray[np.int64], outer: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _begins_inside(events: pl.DataFrame, event: Int64s, outer: Int64s) -> Bools:
     inside = np.zeros(len(event), np.bool_)
     if not len(outer):
         return inside

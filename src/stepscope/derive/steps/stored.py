@@ -34,8 +34,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -86,9 +85,10 @@ def stored_steps(
     number = np.where(numbered, number, in_name.fill_null(-1).to_numpy())
     numbered |= in_name.is_not_null().to_numpy()
     track = handles(events, "track")[event]
-    key = (
-        group if grouped.all() else number if numbered.all() else _place_in_line(track)
-    )
+    index = np.arange(len(track))
+    begins_line = np.concatenate([[True], np.diff(track) != 0])
+    in_line = index - np.maximum.accumulate(np.where(begins_line, index, 0))
+    key = group if grouped.all() else number if numbered.all() else in_line
     start = ints(events, "start_ps")[event]
     return pl.DataFrame(
         {
@@ -104,12 +104,6 @@ def stored_steps(
         },
         schema=STORED_STEPS,
     )
-
-
-def _place_in_line(track: NDArray[np.int32]) -> NDArray[np.int64]:
-    first = np.concatenate([[True], np.diff(track) != 0])
-    index = np.arange(len(track))
-    return index - np.maximum.accumulate(np.where(first, index, 0))
 
 
 def spans_apart(stored: pl.DataFrame) -> pl.DataFrame:
@@ -218,8 +212,7 @@ def steps_of_stored_calls(
         if len(around):
             graph[at] = of_type[around[np.argmax(begin_ps[around])]]
     event, graph = event[graph >= 0], graph[graph >= 0]
-    rows = rows_of_owners(stats, "event", event)
-    group, grouped = numbers_of(rows, event, group_key)
+    group, grouped = numbers_of(rows_of_owners(stats, "event", event), event, group_key)
     if not grouped.any():
         return None
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
@@ -231,7 +224,7 @@ def steps_of_stored_calls(
 
 
 def _steps_of_calls(
-    events: pl.DataFrame, event: NDArray[np.int32], group: NDArray[np.int64], name: str
+    events: pl.DataFrame, event: Int32s, group: Int64s, name: str
 ) -> FoundSteps:
     start = ints(events, "start_ps")[event]
     nothing = pl.Series([None] * len(event))

@@ -22,8 +22,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from stepscope.derive.account.parts import AccountParts
     from stepscope.derive.host.op_events import HostOpEvents
-    from stepscope.derive.ops.database import DeviceOps
-    from stepscope.derive.ops.placement import OpPlacement
+    from stepscope.derive.ops.database import DeviceOps, OpPlacement
     from stepscope.derive.run_derivation import OfHosts
 
 #: Executions that are looked at together.

@@ -24,7 +24,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.derive.device.timeline import DeviceTimeline
+    from stepscope.derive.device.correlation import DeviceTimeline
     from stepscope.derive.facts.step_shares import AccountSignals
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.judging.recorded_devices import DeviceSignals
