@@ -316,13 +316,11 @@ def typical(rows: pl.DataFrame) -> pl.DataFrame:
     return _rows_with_window(rows, are_typical(rows))
 
 
-def windows_of_times(
-    rows: pl.DataFrame, times_ps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def windows_of_times(rows: pl.DataFrame, times_ps: Int64s) -> Int64s:
     """Return which of some windows, by start, holds each instant; -1 for none."""
     window = np.searchsorted(ints(rows, "start_ps"), times_ps, side="right") - 1
     inside = times_ps < np.append(ints(rows, "end_ps"), 0)[window]
-    held: NDArray[np.int64] = np.where(inside & (window >= 0), window, -1)
+    held: Int64s = np.where(inside & (window >= 0), window, -1)
     return held
 
 
