@@ -47,13 +47,7 @@ BAD_RANGE = -3
 @cython.inline
 @cython.nogil
 @cython.returns(
-    (
-        cython.ulonglong,
-        cython.uchar,
-        cython.ulonglong,
-        cython.longlong,
-        cython.bint,
-    )
+    (cython.ulonglong, cython.uchar, cython.ulonglong, cython.longlong, cython.bint)
 )
 @cython.exceptval(check=False)
 def _read_stat(

@@ -173,8 +173,7 @@ def executions(
 @cython.nogil
 @cython.exceptval(check=False)
 def _edges_fit(
-    begin: cython.const[cython.longlong][::1],
-    source: cython.const[cython.int][::1],
+    begin: cython.const[cython.longlong][::1], source: cython.const[cython.int][::1]
 ) -> cython.bint:
     """Return whether the edges of all nodes are places of `source`."""
     node: cython.longlong

@@ -158,15 +158,7 @@ def _rewrite_event(
             at = _put_varint(out, at, cython.cast(cython.ulonglong, size), write)
             if write:
                 _rewrite_stat(
-                    data,
-                    pos,
-                    after,
-                    stat_keys,
-                    stat_values,
-                    stat_missing,
-                    out,
-                    at,
-                    1,
+                    data, pos, after, stat_keys, stat_values, stat_missing, out, at, 1
                 )
             at += size
         else:

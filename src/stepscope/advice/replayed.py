@@ -142,10 +142,7 @@ def replayed(finding: Finding, signals: Signals, thresholds: Thresholds) -> Find
     ):
         return finding
     saving = signals.of(replay_signals).saving(
-        changes,
-        finding.devices[0],
-        limits=limits,
-        bound=bound,
+        changes, finding.devices[0], limits=limits, bound=bound
     )
     if saving is None or (bound is None and saving.high < _NOTHING):
         return finding

@@ -112,11 +112,7 @@ def _add_mean_interval(
 
 
 def judge(
-    series: StepSeries,
-    *,
-    warn: Threshold,
-    critical: Threshold,
-    thresholds: Thresholds,
+    series: StepSeries, *, warn: Threshold, critical: Threshold, thresholds: Thresholds
 ) -> Verdict:
     """Compare the effect of a series with at least one step with two thresholds."""
     effects, windows = series.effect_ps, series.window_ps

@@ -30,8 +30,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.profile_data import ProfileData
 
@@ -45,9 +44,7 @@ _SIZES: Final = (
 _TYPE: Final = Pattern(r"[a-z]+\d*(?:e\dm\d\w*)?\[")
 
 
-def operand_shapes(
-    profile: ProfileData, host: str, events: NDArray[np.int32]
-) -> pl.Series | None:
+def operand_shapes(profile: ProfileData, host: str, events: Int32s) -> pl.Series | None:
     """Return the sizes of the operands of some host events, null where unknown.
 
     They are texts of the name "sizes", one per event (`events` ascend), in which
@@ -164,9 +161,9 @@ class _HostWindows(Frozen, frozen=True):
 
     host: str
     rows: pl.DataFrame
-    step_rows: NDArray[np.int64]
+    step_rows: Int64s
 
-    def contains_times(self, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def contains_times(self, times: Int64s) -> Bools:
         """Return which instants lie in a measured window."""
         return windows_of_times(self.rows, times) >= 0
 
@@ -247,9 +244,7 @@ def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | No
     return sum(counts) / len(counts) if counts else None
 
 
-def _activities_in_steps(
-    profile: ProfileData, measured: _HostWindows
-) -> NDArray[np.bool_]:
+def _activities_in_steps(profile: ProfileData, measured: _HostWindows) -> Bools:
     """Return which activities belong to a measured step."""
     activity = present(profile.table(measured.host, "device_activity"))
     step_of_activity = profile.derived(measured.host, activity_steps)
@@ -330,9 +325,7 @@ def _count_ops(
     return shapes, _count_names(pl.concat(executed), "op", unit)
 
 
-def _produces_input(
-    profile: ProfileData, host: str, executions: HostOpEvents
-) -> NDArray[np.bool_]:
+def _produces_input(profile: ProfileData, host: str, executions: HostOpEvents) -> Bools:
     """Return which executions belong to the input pipeline, by thread and by call."""
     tracks = profile.table(host, "tracks")
     events = profile.table(host, "events")

@@ -193,10 +193,7 @@ def measured_kernels(
 
 
 def _assign_launches(
-    found: _Candidates,
-    rows: Int64s,
-    recorded: _Recorded,
-    in_order: Int32s,
+    found: _Candidates, rows: Int64s, recorded: _Recorded, in_order: Int32s
 ) -> Iterator[_Assigned]:
     if len({recorded.op[one] for one in found.classes}) == 1:
         yield _Assigned(found.classes, rows, found.certainty, "one_op")

@@ -213,10 +213,7 @@ def _seen_phases(phase: UInt8s) -> frozenset[str]:
 
 
 def _device_phases(
-    windows: Windows,
-    activity: pl.DataFrame,
-    phase: UInt8s,
-    shown: set[int | None],
+    windows: Windows, activity: pl.DataFrame, phase: UInt8s, shown: set[int | None]
 ) -> Phases:
     none = len(PHASES)
     is_kernel = codes(activity, "kind") == ACTIVITY_CODES["kernel"]

@@ -11,11 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepscope.formats.hlo_shapes import (
-    ATTRIBUTE_FIELDS,
-    attributes_text,
-    shape_text,
-)
+from stepscope.formats.hlo_shapes import ATTRIBUTE_FIELDS, attributes_text, shape_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.xspace.wire import fields_of, numbers_of, packed_numbers, text_of

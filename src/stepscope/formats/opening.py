@@ -84,9 +84,7 @@ def read(path: str | os.PathLike[str]) -> TraceData:
     return _read_host(run.hosts[0])
 
 
-def open_hosts(
-    *paths: str | os.PathLike[str],
-) -> tuple[str, dict[str, TraceData]]:
+def open_hosts(*paths: str | os.PathLike[str]) -> tuple[str, dict[str, TraceData]]:
     """Read every host of a run, large ones each in a thread of its own.
 
     A path is a log directory (its newest run), a run directory or a file; several are
@@ -441,9 +439,7 @@ def _duplicate_notes(hosts: Sequence[HostFiles]) -> list[QualityNote]:
     equal = (one for alike in of_size.values() for one in alike if len(one) > 1)
     return [
         quality_note(
-            "any.duplicate_hosts",
-            len(one),
-            hosts=_named_hosts([it.host for it in one]),
+            "any.duplicate_hosts", len(one), hosts=_named_hosts([it.host for it in one])
         )
         for one in equal
     ]

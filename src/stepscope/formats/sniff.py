@@ -107,9 +107,7 @@ def read_head(path: Path) -> bytes:
             return _unpack_head(file, head)
     except OSError as error:
         raise BadInput.at(
-            path,
-            f"cannot be opened ({error.strerror})",
-            PROFILE_WANTED,
+            path, f"cannot be opened ({error.strerror})", PROFILE_WANTED
         ) from error
 
 

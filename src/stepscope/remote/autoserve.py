@@ -167,11 +167,7 @@ class _Listens:
             certificate = key, chain
         try:
             self._server = server.start(
-                port,
-                host=host,
-                token=token,
-                certificate=certificate,
-                open_to=open_to,
+                port, host=host, token=token, certificate=certificate, open_to=open_to
             )
         except BadUsage as error:
             if not port:

@@ -134,11 +134,7 @@ class Caller:
                 codes = self._grpc.StatusCode
                 self._was_reached = not (
                     isinstance(error, self._grpc.RpcError)
-                    and error.code()
-                    in {
-                        codes.UNAVAILABLE,
-                        codes.DEADLINE_EXCEEDED,
-                    }
+                    and error.code() in {codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED}
                 )
                 return max(slowest, time.time_ns() - sent)
             self._was_reached = True

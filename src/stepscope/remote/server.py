@@ -201,12 +201,7 @@ def _say_who_may_ask(
 
 
 class _Answers:
-    def __init__(
-        self,
-        grpc: Any,
-        captures: Captures,
-        workers: WorkerSessions,
-    ) -> None:
+    def __init__(self, grpc: Any, captures: Captures, workers: WorkerSessions) -> None:
         self._grpc = grpc
         self._captures = captures
         self._workers = workers
@@ -238,12 +233,10 @@ class _Answers:
             ANALYSIS: {
                 "NewSession": self._method_handler(
                     NewProfileSessionRequest, self._workers.record_hosts
-                ),
+                )
             },
             PIECES: {
-                "Profile": self._grpc.unary_stream_rpc_method_handler(
-                    self._send_pieces
-                ),
+                "Profile": self._grpc.unary_stream_rpc_method_handler(self._send_pieces)
             },
         }
 

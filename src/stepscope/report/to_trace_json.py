@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.timeline.tiles import Tiles
     from stepscope.analysis.trace_viewer.events import HostSpans, SpanPiece
     from stepscope.analysis.trace_viewer.viewer import HostTrace
+    from stepscope.array_types import Int64s
     from stepscope.report.envelope import Envelope
     from stepscope.report.plain import Plain
 
@@ -186,9 +187,7 @@ def _microseconds_text(column: str) -> pl.Expr:
     )
 
 
-def _flow_lines(
-    frame: pl.DataFrame, at: NDArray[np.int64], number: NDArray[np.int64], start: str
-) -> str:
+def _flow_lines(frame: pl.DataFrame, at: Int64s, number: Int64s, start: str) -> str:
     """Write one end of each arrow; it is tied to the slice that begins there."""
     if not len(at):
         return ""

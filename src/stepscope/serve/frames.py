@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from stepscope.array_types import Bools
 from stepscope.errors import Malformed
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     unit: str | None
     values: NDArray[Any]
-    nulls: NDArray[np.bool_] | None
+    nulls: Bools | None
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from stepscope._core import nesting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Bools, Int32s, Int64s
 
 #: Records of a framework that carry what an op was asked to do. They have the category
 #: of ops and do no work: what they enclose is the work of the op around them.
@@ -58,9 +58,7 @@ def _tensor_sizes(operand: object) -> Iterator[list[int]]:
             yield inner
 
 
-def last_with_id(
-    ids: NDArray[np.int64], wanted: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def last_with_id(ids: Int64s, wanted: Int64s) -> Int64s:
     """Return by wanted id the last position in `ids` that has it, -1 for none."""
     found = np.full(len(wanted), -1, np.int64)
     if not len(ids) or not len(wanted):
@@ -74,12 +72,8 @@ def last_with_id(
 
 
 def innermost_around(
-    start: NDArray[np.int64],
-    dur: NDArray[np.int64],
-    *,
-    track: NDArray[np.int32],
-    is_op: NDArray[np.bool_],
-) -> NDArray[np.int32]:
+    start: Int64s, dur: Int64s, *, track: Int32s, is_op: Bools
+) -> Int32s:
     """Return by event the position of the innermost op that holds it, -1 for none.
 
     Args:
@@ -95,9 +89,7 @@ def innermost_around(
     return above
 
 
-def _parent_events(
-    start: NDArray[np.int64], dur: NDArray[np.int64], track: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _parent_events(start: Int64s, dur: Int64s, track: Int32s) -> Int32s:
     """Return the event that holds each one directly, track by track; -1 for none."""
     parent = np.empty(len(start), np.int32)
     if not len(start):

@@ -163,12 +163,10 @@ UNSEEN: Final = {
         "processes.",
     ),
     "system": Unseen(
-        "only Linux shows the memory of other processes as a file",
-        "Record on Linux.",
+        "only Linux shows the memory of other processes as a file", "Record on Linux."
     ),
     "python": Unseen(
-        "it is not known where this Python keeps what its threads run",
-        _PYTHON,
+        "it is not known where this Python keeps what its threads run", _PYTHON
     ),
     "free_threaded": Unseen(
         "this Python is built without the interpreter's lock, and keeps what its "

@@ -364,10 +364,7 @@ def input_pipeline_analyzer(
             "explains is no evidence of input."
         )
     return msgspec.structs.replace(
-        result,
-        compat=PRODUCER,
-        compat_verdict=word,
-        text=result.text + remark,
+        result, compat=PRODUCER, compat_verdict=word, text=result.text + remark
     )
 
 

@@ -24,9 +24,8 @@ from stepscope.units import GIB, PS_PER_MS, PS_PER_S, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
@@ -163,10 +162,7 @@ def _device_columns(profile: ProfileData, work: OpWork) -> list[pl.Series]:
 
 
 def _idle_times(
-    profile: ProfileData,
-    work: OpWork,
-    device: NDArray[np.int32],
-    end_ps: NDArray[np.int64],
+    profile: ProfileData, work: OpWork, device: Int32s, end_ps: Int64s
 ) -> pl.Series:
     """Return by call the idle time of its devices from begin to last activity.
 

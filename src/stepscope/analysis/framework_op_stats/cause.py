@@ -21,9 +21,8 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("framework_op_stats")
@@ -241,9 +240,7 @@ def device_time_parts(
     )
 
 
-def _part_of_class(
-    count: int, fills: pl.DataFrame | None
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _part_of_class(count: int, fills: pl.DataFrame | None) -> tuple[Int64s, Bools]:
     """Return by class of activities the place in `_PARTS`, and whether untested."""
     part = np.full(count, _PARTS.index("unknown"), np.int64)
     untested = np.zeros(count, np.bool_)

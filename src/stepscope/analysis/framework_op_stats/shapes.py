@@ -25,9 +25,8 @@ from stepscope.units import GIB, PS_PER_S, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.framework_op_stats.work import OpWork
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.model import TraceData
 
@@ -60,10 +59,7 @@ def call_costs(profile: ProfileData, work: OpWork) -> pl.DataFrame:
 
 
 def _fill_host_calls(
-    profile: ProfileData,
-    work: OpWork,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
+    profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
     """Fill in, in place, the calls that host events show."""
     costs = profile.derived(work.host, execution_costs)
@@ -105,12 +101,8 @@ def _fill_host_calls(
 
 
 def _sum_by_call(
-    values: NDArray[np.int64],
-    call: NDArray[np.int64],
-    inside: NDArray[np.bool_],
-    worked: NDArray[np.bool_],
-    telling: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    values: Int64s, call: Int64s, inside: Bools, worked: Bools, telling: Bools
+) -> Int64s:
     """Add up by call; unknown where work is, unless the call's own operands tell it."""
     count = len(telling)
     known = inside & (values >= 0)
@@ -124,10 +116,7 @@ def _sum_by_call(
 
 
 def _fill_device_calls(
-    profile: ProfileData,
-    work: OpWork,
-    flops: NDArray[np.int64],
-    accessed: NDArray[np.int64],
+    profile: ProfileData, work: OpWork, flops: Int64s, accessed: Int64s
 ) -> None:
     """Fill in, in place, the calls that only devices show, by their instructions."""
     if "device_activity" in work.absent or len(work.calls) == work.executions:
@@ -169,7 +158,7 @@ def call_shapes(profile: ProfileData, work: OpWork) -> pl.Series:
     return texts
 
 
-_Found = tuple["NDArray[np.int64]", "NDArray[np.int64]", list[str]]
+_Found = tuple["Int64s", "Int64s", list[str]]
 _NOTHING: Final[_Found] = (np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 

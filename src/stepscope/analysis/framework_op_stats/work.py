@@ -20,9 +20,8 @@ from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.ops.selection import OpSelection
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.profile_data import ProfileData
 
@@ -60,10 +59,10 @@ class OpWork(Frozen, frozen=True):
     host: str
     calls: pl.DataFrame
     executions: int
-    activity: NDArray[np.int64]
-    call: NDArray[np.int64]
-    launch: NDArray[np.int64]
-    launch_call: NDArray[np.int64]
+    activity: Int64s
+    call: Int64s
+    launch: Int64s
+    launch_call: Int64s
     absent: dict[str, Unavailable]
 
 
@@ -133,7 +132,7 @@ class _HostSide(Frozen, frozen=True):
     host: str
     executed: pl.DataFrame
     launches: pl.DataFrame | None
-    launch_call: NDArray[np.int32]
+    launch_call: Int32s
     absent: dict[str, Unavailable]
 
 
@@ -143,7 +142,7 @@ def _add_device_work(
     ops: ActivityOps,
     selection: OpSelection,
     *,
-    launch_of: NDArray[np.int32],
+    launch_of: Int32s,
 ) -> OpWork:
     """Add the device work of the calls, and the calls that only devices show."""
     executions = len(side.executed)
@@ -180,16 +179,12 @@ def _add_device_work(
     )
 
 
-def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (
-        ops.select(selection.matches_names("name")).to_series().to_numpy()
-    )
+def _selected_ops(ops: pl.DataFrame, selection: OpSelection) -> Bools:
+    found: Bools = ops.select(selection.matches_names("name")).to_series().to_numpy()
     return found
 
 
-def _calls_around(
-    parent: NDArray[np.int32], event: NDArray[np.int32], wanted: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _calls_around(parent: Int32s, event: Int32s, wanted: Int32s) -> Int32s:
     """Return the innermost call around (or at) each wanted event, -1 for none."""
     label = np.full(len(parent), -1, np.int32)
     label[event] = np.arange(len(event), dtype=np.int32)
@@ -201,8 +196,8 @@ def _calls_around(
 
 
 def _calls_by_kernel(
-    activity: pl.DataFrame, ops: ActivityOps, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], pl.DataFrame]:
+    activity: pl.DataFrame, ops: ActivityOps, rows: Int64s
+) -> tuple[Int64s, pl.DataFrame]:
     """Find the calls of activities that no execution launched, by runs of kernels.
 
     What only the direction of a copy or nothing at all names has no kernel of its own:
@@ -245,10 +240,8 @@ def _calls_by_kernel(
 
 
 def _launches_by_call(
-    launch_call: NDArray[np.int32],
-    launch_of: NDArray[np.int32],
-    call: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    launch_call: Int32s, launch_of: Int32s, call: Int64s
+) -> tuple[Int64s, Int64s]:
     """Find launches inside calls, and those that started activities of other calls.
 
     A launch that started work of several calls belongs to the first of them.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import DeviceAccount
     from stepscope.derive.profile_data import ProfileData
@@ -52,8 +52,8 @@ class Shown(Frozen, frozen=True):
         of_event: Row of tracks by row of events.
     """
 
-    track: NDArray[np.int64]
-    of_event: NDArray[np.int32]
+    track: Int64s
+    of_event: Int32s
 
     def track_of_event(self, event: int) -> int | None:
         """Return the track of the timeline that shows an event; None for none."""

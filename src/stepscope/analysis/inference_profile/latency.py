@@ -15,8 +15,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.unavailable import Missing, Unavailable
 
 
@@ -208,7 +207,7 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 _RANKS: Final = {"p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 
 
-def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
+def nearest_rank(ascending: Int64s, per_mille: int) -> int:
     """Return the smallest value that at least so many of all values do not exceed.
 
     Args:
@@ -220,7 +219,7 @@ def nearest_rank(ascending: NDArray[np.int64], per_mille: int) -> int:
     return int(ascending[rank - 1])
 
 
-def describe_latency(durations: NDArray[np.int64], *, scale: float) -> Latency:
+def describe_latency(durations: Int64s, *, scale: float) -> Latency:
     """Describe some durations, at least one, divided by `scale`."""
     ordered = np.sort(durations)
     std = None

@@ -247,9 +247,7 @@ _OF_BUCKETS: Final = (
 )
 
 
-def _by_batch_size(
-    rows: pl.DataFrame,
-) -> tuple[tuple[BatchSize, ...], list[Missing]]:
+def _by_batch_size(rows: pl.DataFrame) -> tuple[tuple[BatchSize, ...], list[Missing]]:
     sized = rows.filter(pl.col("batch_size").is_not_null())
     if not len(sized):
         return (), [_REASONS["batch_size"].for_field("by_batch_size")]

@@ -195,8 +195,7 @@ def _critical_path(run: ProfileData, host: str) -> _Critical | Unavailable:
 
 
 def _input_op_rows(
-    found: Mapping[str, pl.DataFrame],
-    critical: Mapping[str, _Critical | Unavailable],
+    found: Mapping[str, pl.DataFrame], critical: Mapping[str, _Critical | Unavailable]
 ) -> pl.DataFrame:
     """Make a row per host and op, by self time descending, then name, then host.
 

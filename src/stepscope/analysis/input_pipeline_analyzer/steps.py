@@ -21,9 +21,8 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.step_time.input_between_steps import InputBetweenSteps
 
@@ -232,7 +231,7 @@ def consumer_wait(
         hosts: Each with where its step threads wait for input.
     """
     total = exposed = windows = 0
-    lengths: list[NDArray[np.int64]] = []
+    lengths: list[Int64s] = []
     for host, waits in hosts:
         counted = measured_rows(host, excluded_flags)
         at = counted["window"].unique().sort().to_numpy()

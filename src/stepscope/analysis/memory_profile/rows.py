@@ -18,8 +18,7 @@ from stepscope.units import PS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
 
 _TABLES: Final = tables_of("memory_profile")
@@ -72,7 +71,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
     strings: Sequence[str]
 
     @property
-    def time_ps(self) -> NDArray[np.int64]:
+    def time_ps(self) -> Int64s:
         """When each event of the memory happened, by place."""
         return ints(self.allocations, "start_ps")[self.memory.rows]
 
@@ -120,7 +119,7 @@ class MemoryView(Frozen, frozen=True, dict=True):
         return heap + size if freed else heap - size, stack
 
 
-def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
+def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
     """Return the events at these places, columns `TIMELINE_ROWS`."""
     memory = view.memory
     rows = memory.rows[places]
@@ -164,7 +163,7 @@ def timeline_rows(view: MemoryView, places: NDArray[np.int64]) -> pl.DataFrame:
     return frame.select(TIMELINE_ROWS.cast_columns())
 
 
-def shown_places(view: MemoryView, points: int | None) -> NDArray[np.int64]:
+def shown_places(view: MemoryView, points: int | None) -> Int64s:
     """Choose at most so many places in time order: extremes of spans, and the peak.
 
     Every span of time keeps its first least and its first greatest use. None keeps
@@ -205,10 +204,7 @@ def breakdown_rows(view: MemoryView, place: int) -> pl.DataFrame:
             *("op", "region", "dtype", "shape", "source"),
             *("allocated_bytes", "requested_bytes"),
         )
-        .agg(
-            pl.len().cast(pl.Int64).alias("rows"),
-            _block_count().alias("occurrences"),
-        )
+        .agg(pl.len().cast(pl.Int64).alias("rows"), _block_count().alias("occurrences"))
         .select(
             *(pl.col(column).alias(name) for column, name in _OWN.items()),
             (pl.col("allocated_bytes") * pl.col("rows")).alias("allocation_bytes"),
@@ -324,12 +320,8 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
 
 
 def _extreme_level(
-    sign: int,
-    level: NDArray[np.int64],
-    known: NDArray[np.bool_],
-    before: NDArray[np.int64],
-    last: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    sign: int, level: Int64s, known: Bools, before: Int64s, last: Int64s
+) -> tuple[Int64s, Bools]:
     """Return the least (sign 1) or greatest (-1) level between `before` and `last`.
 
     The range includes `before` and excludes `last`. The place before the first event is

@@ -20,9 +20,8 @@ from stepscope.units import PS_PER_MS, PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.model_views.annotation_rows import AnnotatedHost
+    from stepscope.array_types import Bools
     from stepscope.derive.profile_data import ProfileData
     from stepscope.trace.schema import TableSchema
 
@@ -133,7 +132,7 @@ def annotation_detail(
     return detail, missing
 
 
-def _label_inside(host: AnnotatedHost, name: str) -> NDArray[np.bool_]:
+def _label_inside(host: AnnotatedHost, name: str) -> Bools:
     """Return by call of any name whether it is such a call or lies in one; last False.
 
     The last value is of row -1, no call.
@@ -143,7 +142,7 @@ def _label_inside(host: AnnotatedHost, name: str) -> NDArray[np.bool_]:
 
 
 def _calls_of_host(
-    profile: ProfileData, host: AnnotatedHost, name: str, inside: NDArray[np.bool_]
+    profile: ProfileData, host: AnnotatedHost, name: str, inside: Bools
 ) -> pl.DataFrame:
     """Return the calls of one name; `row` is the call's own, times are in ps."""
     calls = host.calls
@@ -183,9 +182,7 @@ def _calls_of_host(
 
 
 def _ops_inside(
-    profile: ProfileData,
-    hosts: Sequence[AnnotatedHost],
-    inside: list[NDArray[np.bool_]],
+    profile: ProfileData, hosts: Sequence[AnnotatedHost], inside: list[Bools]
 ) -> pl.DataFrame | Unavailable:
     parts = []
     why = _WHY["no_ops_inside"]
@@ -207,9 +204,7 @@ def _ops_inside(
 
 
 def _kernels_inside(
-    profile: ProfileData,
-    hosts: Sequence[AnnotatedHost],
-    inside: list[NDArray[np.bool_]],
+    profile: ProfileData, hosts: Sequence[AnnotatedHost], inside: list[Bools]
 ) -> pl.DataFrame:
     parts = []
     for host, within in zip(hosts, inside, strict=True):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.model.annotation_calls import AnnotationCalls
     from stepscope.derive.profile_data import ProfileData
     from stepscope.unavailable import Missing
@@ -77,10 +78,10 @@ class AnnotatedHost(Frozen, frozen=True):
 
     host: str
     calls: AnnotationCalls
-    chosen: NDArray[np.bool_]
+    chosen: Bools
     work: pl.DataFrame | Unavailable
-    device_ps: NDArray[np.int64]
-    launches: NDArray[np.int64]
+    device_ps: Int64s
+    launches: Int64s
     step_rows: pl.DataFrame | None
 
 
@@ -126,8 +127,8 @@ def annotated_host(
 
 
 def _sum_by_row(
-    row: NDArray[np.int32], values: NDArray[np.generic] | pl.Series, count: int
-) -> NDArray[np.int64]:
+    row: Int32s, values: NDArray[np.generic] | pl.Series, count: int
+) -> Int64s:
     return totals_by(row, np.asarray(values, np.int64), count=count).total
 
 
@@ -246,7 +247,7 @@ def unannotated_us(hosts: Sequence[AnnotatedHost]) -> float | None:
     return sum(map(int, outside)) / PS_PER_US
 
 
-def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> NDArray[np.int32]:
+def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> Int32s:
     places = host.calls.places
     node = [-1] * (len(places.key) + 1)
     # Parents come first among places; the last one is that of no place.
@@ -257,9 +258,7 @@ def _node_of_place(nodes: Nodes, host: AnnotatedHost) -> NDArray[np.int32]:
     return np.array(node[:-1], np.int32)
 
 
-def _busy_ps(
-    host: AnnotatedHost, node_of_call: NDArray[np.int32], parent: NDArray[np.int32]
-) -> NDArray[np.int64]:
+def _busy_ps(host: AnnotatedHost, node_of_call: Int32s, parent: Int32s) -> Int64s:
     """Return by node the union of the work launched in it and beneath, devices added.
 
     Args:

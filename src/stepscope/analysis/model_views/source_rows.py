@@ -62,9 +62,7 @@ def hosts_with_functions(profile: ProfileData) -> frozenset[str]:
 
 
 def source_view(
-    profile: ProfileData,
-    chosen: Mapping[str, Sequence[int] | None],
-    settings: Settings,
+    profile: ProfileData, chosen: Mapping[str, Sequence[int] | None], settings: Settings
 ) -> SourceView:
     """List the lines of some hosts, in all of the recording or in some steps.
 

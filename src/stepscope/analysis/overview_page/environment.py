@@ -112,9 +112,7 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     dropped_events: int | None
 
 
-def run_environment(
-    profile: ProfileData,
-) -> tuple[RunEnvironment, tuple[Missing, ...]]:
+def run_environment(profile: ProfileData) -> tuple[RunEnvironment, tuple[Missing, ...]]:
     """Describe the selected hosts, and what is not known about them."""
     hosts = profile.hosts
     devices: list[DeviceEntry] = []

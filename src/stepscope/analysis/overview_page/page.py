@@ -433,10 +433,7 @@ def _step_detection(run: ProfileData, host: HostSteps) -> StepDetection:
 
 
 def _phase_times(
-    run: ProfileData,
-    hosts: Sequence[HostSteps],
-    note: _Notes,
-    matching: StepMatching,
+    run: ProfileData, hosts: Sequence[HostSteps], note: _Notes, matching: StepMatching
 ) -> dict[str, float | None] | None:
     """Return each phase's mean time over the rows; unknown where no op shows it."""
     if not matching.in_lock_step:

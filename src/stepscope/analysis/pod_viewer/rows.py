@@ -33,10 +33,9 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.steps.measured_hosts import StepMatching
     from stepscope.analysis.steps.rows import HostSteps
+    from stepscope.array_types import Int64s
     from stepscope.derive.collectives.waits import HostClock
     from stepscope.derive.intervals.spans import Spans
     from stepscope.derive.profile_data import ProfileData
@@ -346,10 +345,7 @@ def _add_waits(
 
 
 def _parts_by_window(
-    parts: Sequence[Spans],
-    device: int | None,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    parts: Sequence[Spans], device: int | None, starts: Int64s, ends: Int64s
 ) -> pl.DataFrame:
     """Return how much of each part of `_SPLIT` lies in each window of a worker."""
     return pl.DataFrame(

@@ -136,11 +136,7 @@ def analyse(
         inputs={host.host: rows_read(profile, host.host) for host in shown},
     )
     known = pod_gaps(
-        result,
-        hosts=shown,
-        absent=measured.absent,
-        slowest=slowest,
-        why=collectives,
+        result, hosts=shown, absent=measured.absent, slowest=slowest, why=collectives
     )
     parts = result_parts(result)
     return msgspec.structs.replace(result, missing=with_every_null(parts, known))

@@ -87,9 +87,7 @@ def kernel_work(profile: ProfileData, ops: pl.DataFrame) -> pl.DataFrame:
     )
     alone = merged.filter(pl.len().over("op_name") == 1, pl.col("op_name") != "")
     of_op = ops.filter(pl.len().over("name") == 1).select(
-        pl.col("name").alias("op_name"),
-        pl.col("total_ps").alias("of_op_ps"),
-        *_WORK,
+        pl.col("name").alias("op_name"), pl.col("total_ps").alias("of_op_ps"), *_WORK
     )
     joined = merged.with_columns(counted.alias("counted")).join(
         alone.select(*_KEY, "total_ps")

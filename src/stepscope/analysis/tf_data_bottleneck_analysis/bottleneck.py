@@ -22,10 +22,7 @@ from stepscope.analysis.tf_data_bottleneck_analysis.nodes import (
 from stepscope.derive.input_pipeline.calls import pipeline_calls
 from stepscope.derive.input_pipeline.graph import pipeline_graph
 from stepscope.derive.judging.input_actions import action_for_stage
-from stepscope.derive.judging.input_verdict import (
-    INPUT_VERDICT_NEEDS,
-    verdict_of_run,
-)
+from stepscope.derive.judging.input_verdict import INPUT_VERDICT_NEEDS, verdict_of_run
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS

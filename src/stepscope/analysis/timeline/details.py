@@ -38,9 +38,8 @@ from stepscope.derive.timeline.step_lines import launch_values
 from stepscope.unavailable import Missing, Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import Int32s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("timeline")
@@ -236,12 +235,7 @@ def _looked_up(
 
 
 def _arguments_of_derived(
-    profile: ProfileData,
-    host: str,
-    shown: HostTimeline,
-    *,
-    track: int,
-    item: int,
+    profile: ProfileData, host: str, shown: HostTimeline, *, track: int, item: int
 ) -> tuple[dict[str, Argument] | Unavailable, Place | None]:
     """Return the values of a derived span, and the event that they belong to."""
     stats = shown.timeline.launch_stats.filter(pl.col("slice") == item)
@@ -305,7 +299,7 @@ def _flow_partners(
     }
 
 
-def _flow_partner(shown: HostTimeline, end: NDArray[np.int32], flow: int) -> Partner:
+def _flow_partner(shown: HostTimeline, end: Int32s, flow: int) -> Partner:
     item = np.array([end[flow]], np.int64)
     track = int(shown.track_of_events(item)[0])
     name = shown.events["type"][int(item[0])]

@@ -20,9 +20,8 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from typing import Any
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import Int64s
     from stepscope.derive.profile_data import ProfileData
 
 _WHY: Final = room_reasons("timeline")
@@ -316,9 +315,7 @@ def span_family(
     )
 
 
-def _spans_of_name(
-    shown: HostTimeline, code: int, track: int
-) -> tuple[NDArray[np.int64], ...]:
+def _spans_of_name(shown: HostTimeline, code: int, track: int) -> tuple[Int64s, ...]:
     """Return track, item, start and duration of every span of a name."""
     if shown.timeline.line(track) is None:
         items = np.flatnonzero(handles(shown.events, "type") == code)

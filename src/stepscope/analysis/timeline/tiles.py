@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.timeline.spans import HostTimeline
+    from stepscope.array_types import UInt8s
     from stepscope.derive.profile_data import ProfileData
 
 #: Buckets of a tile: about half a screen's width in device pixels.
@@ -319,7 +320,7 @@ def _drawn_rows(shown: HostTimeline, rows: Rows) -> Sequence[int] | None:
 
 
 def _slice_columns(
-    slices: LaneSlices, names: pl.Series, category: NDArray[np.uint8]
+    slices: LaneSlices, names: pl.Series, category: UInt8s
 ) -> list[pl.Series]:
     """Return the columns `SLICE_COLUMNS`; names keep their type."""
     columns: dict[str, NDArray[np.integer]] = {

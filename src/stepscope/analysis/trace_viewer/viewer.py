@@ -25,9 +25,8 @@ from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.options import TraceViewerOptions
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.profile_data import ProfileData
     from stepscope.derive.timeline.drawn_rows import TraceTimeline
 
@@ -64,13 +63,11 @@ class HostTrace(Frozen, frozen=True):
 
     host: str
     timeline: TraceTimeline
-    process: NDArray[np.int32]
+    process: Int32s
     threads: pl.DataFrame
     offset_ps: int
 
-    def places_of_spans(
-        self, track: NDArray[np.int32], row: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def places_of_spans(self, track: Int32s, row: Int32s) -> tuple[Int32s, Int32s]:
         """Return process and thread of spans by their track and the row inside it."""
         width = np.int64(2**32)
         lanes = ints(self.threads, "track") * width + ints(self.threads, "first_row")
@@ -81,9 +78,7 @@ class HostTrace(Frozen, frozen=True):
         return process[at], thread[at]
 
 
-def host_traces(
-    profile: ProfileData,
-) -> tuple[list[HostTrace], dict[str, Unavailable]]:
+def host_traces(profile: ProfileData) -> tuple[list[HostTrace], dict[str, Unavailable]]:
     """Return the hosts that have a timeline, and why the others have none."""
     offsets = clock_offsets(profile)
     timelines, absent = derived_by_host(profile, trace_timeline)
@@ -150,7 +145,7 @@ def clock_offsets(profile: ProfileData) -> dict[str, int] | Unavailable:
     return {host: (start - first) * PS_PER_NS for host, start in known.items()}
 
 
-def _process_numbers(sections: pl.DataFrame, base: int) -> NDArray[np.int32]:
+def _process_numbers(sections: pl.DataFrame, base: int) -> Int32s:
     taken: set[int] = set()
     found = []
     for kind, device in sections.select("kind", "device").iter_rows():
@@ -267,9 +262,7 @@ def analyse(
     )
 
 
-def _track_rows(
-    profile: ProfileData, trace: HostTrace, seen: NDArray[np.int64]
-) -> pl.DataFrame:
+def _track_rows(profile: ProfileData, trace: HostTrace, seen: Int64s) -> pl.DataFrame:
     timeline = trace.timeline
     events = profile.table(trace.host, "events")
     if isinstance(events, Unavailable):
@@ -347,7 +340,7 @@ def _section_rows(trace: HostTrace, tracks: pl.DataFrame) -> pl.DataFrame:
 _TOGETHER: Final = 1 << 16
 
 
-def _visibility_counts(profile: ProfileData, trace: HostTrace) -> NDArray[np.int64]:
+def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
     """Count drawn, folded and hidden events by track.
 
     A folded track folds what it has. Spans of derived lines are no events.

@@ -31,11 +31,7 @@ from stepscope.capture.collectors.sampled_frames import (
 )
 from stepscope.capture.ground.annotate import annotating_threads
 from stepscope.capture.ground.encoding import OWN_THREADS, ThreadNames, native_id
-from stepscope.capture.ground.functions import (
-    FunctionNames,
-    LinesOfCode,
-    only_begins,
-)
+from stepscope.capture.ground.functions import FunctionNames, LinesOfCode, only_begins
 from stepscope.capture.ground.spool import Fragment
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import (

@@ -85,11 +85,7 @@ class Gauges:
             self._last_s = wall_s
 
     def metrics_text(
-        self,
-        *,
-        written: Iterable[str],
-        listening: bool,
-        devices: Sequence[DeviceUse],
+        self, *, written: Iterable[str], listening: bool, devices: Sequence[DeviceUse]
     ) -> str:
         """Return all gauges."""
         with self._lock:

@@ -457,11 +457,7 @@ class FlightRecorder:
 
 
 def record_following(
-    logdir: Path,
-    options: ProfilerOptions,
-    *,
-    steps: int,
-    stopped: Callable[[], bool],
+    logdir: Path, options: ProfilerOptions, *, steps: int, stopped: Callable[[], bool]
 ) -> Run | None:
     """Record the next steps in full, and return when they are stored.
 

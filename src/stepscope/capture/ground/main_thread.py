@@ -64,10 +64,7 @@ def in_main_thread(call: Callable[[], object]) -> None:
 
 
 def at_safe_point(
-    call: Callable[[], object],
-    *,
-    within_s: float,
-    over: threading.Event | None = None,
+    call: Callable[[], object], *, within_s: float, over: threading.Event | None = None
 ) -> bool:
     """Have the main thread make a call where that disturbs nothing, and wait for it.
 

@@ -78,10 +78,7 @@ class Armed:
         guard = harmless(lambda reason: self._window.abandon(reason))  # noqa: PLW0108 - the window is made with it
         self._end_window = guard(self._close_window)
         self._window = Window(
-            plan,
-            begun=self._end_first,
-            left=self._end_window,
-            over=self._stop_hearing,
+            plan, begun=self._end_first, left=self._end_window, over=self._stop_hearing
         )
         self._counter: StepCounter[Window] = StepCounter(self._window)
         self._undo: list[Callable[[], None]] = []

@@ -21,10 +21,7 @@ from stepscope.capture.ground.affordable import (
     without_calls,
 )
 from stepscope.capture.ground.leaving import leaving
-from stepscope.capture.launching.arriving import (
-    is_half_imported,
-    session_class,
-)
+from stepscope.capture.launching.arriving import is_half_imported, session_class
 from stepscope.capture.launching.extent import Extent
 from stepscope.capture.launching.harmless import say, silence
 from stepscope.capture.launching.notes import (

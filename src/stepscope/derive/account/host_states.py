@@ -445,10 +445,7 @@ def host_states(
 
 
 def _recorder_spans(
-    tracks: pl.DataFrame,
-    rows_of: TrackRows,
-    host_class: UInt8s,
-    types: Int32s,
+    tracks: pl.DataFrame, rows_of: TrackRows, host_class: UInt8s, types: Int32s
 ) -> Spans:
     """Return when the recorder worked, on threads or on a line beside them."""
     own = host_class == HostClass.PROFILER

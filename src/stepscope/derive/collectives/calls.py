@@ -256,10 +256,7 @@ def collective_calls(
 
 
 def _call_arguments(
-    trace: TraceData,
-    stats: pl.DataFrame | Unavailable,
-    own: Int32s,
-    record: Int32s,
+    trace: TraceData, stats: pl.DataFrame | Unavailable, own: Int32s, record: Int32s
 ) -> pl.DataFrame:
     """Return what activities say of themselves, else what the host recorded of them."""
     if isinstance(stats, Unavailable):
@@ -392,10 +389,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 
 
 def launch_surroundings(
-    rows: Int64s,
-    given: Launched,
-    events: pl.DataFrame,
-    event_types: pl.DataFrame,
+    rows: Int64s, given: Launched, events: pl.DataFrame, event_types: pl.DataFrame
 ) -> Surroundings:
     """Find what encloses the launch calls of some activities on their threads."""
     nothing = np.full(len(rows), -1, np.int32)

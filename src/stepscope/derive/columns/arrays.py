@@ -61,10 +61,7 @@ def of_kinds(activity: pl.DataFrame, kinds: Iterable[int]) -> Int64s:
 
 
 def picked(
-    key: Int32s,
-    wanted: UInt8s | Bools,
-    begin: int = 0,
-    end: int | None = None,
+    key: Int32s, wanted: UInt8s | Bools, begin: int = 0, end: int | None = None
 ) -> Int64s:
     """Return the rows whose key is wanted, usually few of many.
 

@@ -141,11 +141,7 @@ def _number_pairs(
 
 
 def totals_by(
-    code: Int32s,
-    values: Int64s,
-    *,
-    count: int,
-    where: Bools | None = None,
+    code: Int32s, values: Int64s, *, count: int, where: Bools | None = None
 ) -> Totals:
     """Sum values by code.
 
@@ -167,10 +163,7 @@ def extremes_by(code: Int32s, values: Int64s, *, count: int) -> Extremes:
 
 
 def _add_up(
-    code: Int32s,
-    values: Int64s,
-    where: Bools | None,
-    *outputs: Int64s,
+    code: Int32s, values: Int64s, where: Bools | None, *outputs: Int64s
 ) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
     accepted_answer(
@@ -184,11 +177,7 @@ def _add_up(
 
 
 def hulls_by_code(
-    code: Int32s,
-    start_ps: Int64s,
-    dur_ps: Int64s,
-    *,
-    count: int,
+    code: Int32s, start_ps: Int64s, dur_ps: Int64s, *, count: int
 ) -> Hulls:
     """Find the first begin and the last end by code.
 
@@ -210,11 +199,7 @@ def hulls_by_code(
 
 
 def distinct_runs(
-    place: Int32s,
-    execution: Int32s,
-    *,
-    places: int,
-    executions: int,
+    place: Int32s, execution: Int32s, *, places: int, executions: int
 ) -> DistinctRuns:
     """Count the distinct executions of each place.
 

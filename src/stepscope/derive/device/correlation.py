@@ -182,10 +182,7 @@ def _match_launches(
 
 
 def _unite_process_ids(
-    activity: pl.DataFrame,
-    launches: pl.DataFrame,
-    ids: Int64s,
-    called: Int64s,
+    activity: pl.DataFrame, launches: pl.DataFrame, ids: Int64s, called: Int64s
 ) -> tuple[Int64s, Int64s]:
     """Map ids of several processes to ids of one, the processes one after the other.
 

@@ -268,10 +268,7 @@ def _all_equal(values: Int32s) -> bool:
 
 
 def _lost_launches(
-    launches: pl.DataFrame,
-    events: pl.DataFrame,
-    nesting: Nesting,
-    used: Bools,
+    launches: pl.DataFrame, events: pl.DataFrame, nesting: Nesting, used: Bools
 ) -> NDArray[np.intp]:
     """Return the calls without activity at places that usually have one.
 
@@ -314,10 +311,7 @@ def _lost_launches(
 
 
 def _lost_time_ps(
-    lost: NDArray[np.intp],
-    type_: Int32s,
-    launch_of: Int32s,
-    dur_ps: Int64s,
+    lost: NDArray[np.intp], type_: Int32s, launch_of: Int32s, dur_ps: Int64s
 ) -> int:
     """Return the 95th percentile of what calls of the same name led to, summed."""
     if not len(lost):

@@ -12,8 +12,7 @@ from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.host.function_names import FunctionName
     from stepscope.derive.intervals.spans import Spans
     from stepscope.trace.model import TraceData
@@ -170,7 +169,7 @@ def longest_intervals(spans: Spans) -> list[tuple[int, int]]:
     return [(int(spans.start_ps[row]), int(spans.end_ps[row])) for row in order]
 
 
-def places_of_largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def places_of_largest(values: Int64s) -> Int64s:
     """Return the places of the largest values, largest first, of equal ones the first.
 
     So many are returned as are shown.
@@ -181,9 +180,7 @@ def places_of_largest(values: NDArray[np.int64]) -> NDArray[np.int64]:
         least = np.partition(values, -SHOWN)[-SHOWN]
         equal = np.flatnonzero(values == least)[:SHOWN]
         chosen = np.sort(np.append(equal, np.flatnonzero(values > least)))
-    places: NDArray[np.int64] = chosen[
-        np.argsort(-values[chosen], kind="stable")[:SHOWN]
-    ]
+    places: Int64s = chosen[np.argsort(-values[chosen], kind="stable")[:SHOWN]]
     return places
 
 

@@ -20,6 +20,7 @@ from stepscope.xspace.vocabulary import KEPT_KINDS, KeptCounter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.memory.replay import MemoryReplay, OneMemory
     from stepscope.derive.run_derivation import OfHosts
     from stepscope.derive.step_windows.windows import Windows
@@ -173,7 +174,7 @@ def memory_signals(
 
 
 #: Starts and ends of the closed steps.
-_Steps = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+_Steps = tuple["Int64s", "Int64s"]
 _NO_EVENTS: Final = Unavailable(
     code="NO_ALLOCATOR_EVENTS",
     reason="No allocation was recorded.",
@@ -228,7 +229,7 @@ def _allocator_use(
 
 
 def _least_by_step(
-    memory: OneMemory, time_ps: NDArray[np.int64], steps: _Steps
+    memory: OneMemory, time_ps: Int64s, steps: _Steps
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the least use in each step, and the number of the step."""
     if not memory.known.all() or not len(time_ps):
@@ -248,7 +249,7 @@ def _least_by_step(
 
 
 def _largest_ops(
-    allocations: pl.DataFrame, rows: NDArray[np.int64], whole: int | None
+    allocations: pl.DataFrame, rows: Int64s, whole: int | None
 ) -> tuple[Part, ...]:
     """Return the ops that asked for most of some blocks."""
     if not len(rows) or not whole:
@@ -379,7 +380,7 @@ def kept_growth(
 
 
 def _container_growth(
-    trace: TraceData, counted: KeptCounter, begins: NDArray[np.int64]
+    trace: TraceData, counted: KeptCounter, begins: Int64s
 ) -> KeptGrowth | None:
     readings = [counter_readings(trace, counted.of_kind(kind)) for kind in KEPT_KINDS]
     items, array_bytes, graphs = readings

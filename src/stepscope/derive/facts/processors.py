@@ -19,6 +19,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.account.host_waits import HostWaits
     from stepscope.derive.account.naming import Name
     from stepscope.derive.step_windows.windows import Windows
@@ -31,7 +32,7 @@ _OF_A_CORE: Final = r"^core \d+ CPU \(percent\)$"
 class Readings(Frozen, frozen=True):
     """The readings of one counter, in time order."""
 
-    time_ps: NDArray[np.int64]
+    time_ps: Int64s
     value: NDArray[np.float64]
 
 
@@ -156,7 +157,7 @@ def processor_signals(
 
 
 def mean_by_window(
-    readings: Readings, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    readings: Readings, starts: Int64s, ends: Int64s
 ) -> NDArray[np.float64]:
     """Return the mean of a counter in each window.
 
@@ -166,7 +167,7 @@ def mean_by_window(
     lasted = np.diff(times, prepend=times[:1]).astype(np.float64)
     total = np.concatenate(([0.0], np.cumsum(values * lasted)))
 
-    def integral_until(at: NDArray[np.int64]) -> NDArray[np.float64]:
+    def integral_until(at: Int64s) -> NDArray[np.float64]:
         """Return the integral of the counter from its first reading on."""
         place = np.searchsorted(times, at, side="right")
         last = np.where(place > 0, times[np.maximum(place, 1) - 1], times[0])
@@ -181,7 +182,7 @@ def mean_by_window(
 
 
 def _mean_of_windows(
-    readings: Readings | None, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    readings: Readings | None, starts: Int64s, ends: Int64s
 ) -> float | None:
     """Return the mean of a counter over some windows together."""
     if readings is None:

@@ -193,10 +193,7 @@ def _device_counts(
 
 
 def _hides_replays(
-    trace: TraceData,
-    tied: Correlation | Unavailable,
-    untied_ps: int,
-    work_ps: int,
+    trace: TraceData, tied: Correlation | Unavailable, untied_ps: int, work_ps: int
 ) -> bool:
     """Return whether a graph was replayed, and maybe not recorded on the device."""
     launches, types = trace.table("launches"), trace.table("event_types")

@@ -11,8 +11,7 @@ from stepscope.derive.judging.effect_status import StepSeries
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, IDLE_OWNERS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools
     from stepscope.derive.facts.hosts.function_ways import RareFunctions
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -44,15 +43,15 @@ class Period(NamedTuple):
     """
 
     every: int
-    slow: NDArray[np.bool_]
+    slow: Bools
 
 
-def slow_steps(shares: StepShares, thresholds: Thresholds) -> NDArray[np.bool_]:
+def slow_steps(shares: StepShares, thresholds: Thresholds) -> Bools:
     """Return which steps are slow: by deviation and by ratio."""
     length = np.array(shares.window_ps, np.float64)
     median = float(np.median(length))
     deviation = float(np.median(np.abs(length - median)))
-    slow: NDArray[np.bool_] = (length > median + _DEVIATIONS * deviation) & (
+    slow: Bools = (length > median + _DEVIATIONS * deviation) & (
         length > thresholds.outlier_ratio.value * median
     )
     return slow
@@ -63,7 +62,7 @@ def longest_period(steps: int) -> int:
     return min(_LONGEST, steps // _OFTEN)
 
 
-def period_of_slow_steps(shares: StepShares, slow: NDArray[np.bool_]) -> Period | None:
+def period_of_slow_steps(shares: StepShares, slow: Bools) -> Period | None:
     """Return the shortest rhythm in which all steps are slow that should be."""
     count = len(slow)
     number = np.array(shares.numbers or range(count), np.int64)
@@ -80,7 +79,7 @@ def period_of_slow_steps(shares: StepShares, slow: NDArray[np.bool_]) -> Period 
     return None
 
 
-def excess_by_owner(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
+def excess_by_owner(shares: StepShares, slow: Bools) -> StepSeries:
     """Return what the slow steps take more than a usual one, by owner.
 
     Where an owner takes less than usual, the others are reduced in proportion: the
@@ -111,7 +110,7 @@ def excess_by_owner(shares: StepShares, slow: NDArray[np.bool_]) -> StepSeries:
     )
 
 
-def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
+def held_time(shares: StepShares, slow: Bools) -> Fact:
     """Return the share of all steps' time that the slow steps hold."""
     length = np.array(shares.window_ps, np.float64)
     share = 100 * float(length[slow].sum() / length.sum()) if slow.any() else None
@@ -119,7 +118,7 @@ def held_time(shares: StepShares, slow: NDArray[np.bool_]) -> Fact:
 
 
 def rare_function(
-    slow: NDArray[np.bool_], series: StepSeries, rarely: RareFunctions | None
+    slow: Bools, series: StepSeries, rarely: RareFunctions | None
 ) -> Part | None:
     """Return the function that the slow steps alone call; None without one."""
     if rarely is None or not slow.any():
@@ -128,10 +127,7 @@ def rare_function(
 
 
 def named_parts(
-    shares: StepShares,
-    slow: NDArray[np.bool_],
-    owner: str | None,
-    function: Part | None,
+    shares: StepShares, slow: Bools, owner: str | None, function: Part | None
 ) -> tuple[Part, ...]:
     """Return what the slow steps do that the others do not.
 
@@ -155,9 +151,7 @@ def named_parts(
     return (*first, *parts)
 
 
-def longest_slow_steps(
-    shares: StepShares, slow: NDArray[np.bool_]
-) -> tuple[Evidence, ...]:
+def longest_slow_steps(shares: StepShares, slow: Bools) -> tuple[Evidence, ...]:
     """Return the longest of the slow steps."""
     length = np.array(shares.window_ps, np.int64)
     chosen = np.flatnonzero(slow)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.host.op_events import HostOpEvents
 
@@ -36,8 +36,8 @@ class LaunchingOps(Frozen, frozen=True):
         ops: `HostOpEvents.ops`.
     """
 
-    execution: NDArray[np.int32]
-    op: NDArray[np.int32]
+    execution: Int32s
+    op: Int32s
     ops: pl.DataFrame
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
 
@@ -108,7 +108,7 @@ class FunctionNames(Frozen, frozen=True):
     """
 
     names: Mapping[int, FunctionName]
-    canonical: NDArray[np.int32]
+    canonical: Int32s
 
 
 def function_names(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.trace.model import TraceData
@@ -66,14 +67,14 @@ class HostOpEvents(Frozen, frozen=True):
             ops that ran eagerly.
     """
 
-    event: NDArray[np.int32]
-    op: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    self_ps: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    outermost: NDArray[np.bool_]
+    event: Int32s
+    op: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    self_ps: Int64s
+    parent: Int32s
+    depth: Int32s
+    outermost: Bools
     eager: NDArray[np.int8]
     ops: pl.DataFrame
     without_values: Unavailable | None
@@ -147,14 +148,10 @@ def host_op_events(
 class _NamedEvents:
     """Events and what names them; a later rule overrides an earlier one."""
 
-    def __init__(
-        self, trace: TraceData, kinds: EventKinds, types: NDArray[np.int32]
-    ) -> None:
+    def __init__(self, trace: TraceData, kinds: EventKinds, types: Int32s) -> None:
         self._trace, self._kinds, self._types = trace, kinds, types
         self._frames: list[pl.DataFrame] = []
-        self._rules: list[
-            tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-        ] = []
+        self._rules: list[tuple[Int64s, Int32s, Int32s]] = []
         self._count = 0
 
     def name_by_type(self, tracks: pl.DataFrame, event_types: pl.DataFrame) -> None:
@@ -255,9 +252,7 @@ class _NamedEvents:
         )
         self._name_rows(owner, distinct.code, _NAMED, named)
 
-    def distinct_ops(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], pl.DataFrame]:
+    def distinct_ops(self) -> tuple[Int64s, Int32s, Int32s, pl.DataFrame]:
         """Return events, the ops that name them, ranks of the rules, and all ops."""
         if not self._rules:
             nothing = np.empty(0, np.int32)
@@ -282,14 +277,14 @@ class _NamedEvents:
             [numbers.setdefault(it, len(numbers)) for it in rows.select(key).rows()],
             np.int32,
         )
-        first: NDArray[np.int64] = np.unique(number, return_index=True)[1]
+        first: Int64s = np.unique(number, return_index=True)[1]
         return event, number[used.code] if len(op) else op, rank, rows[first]
 
     def _name_rows(
         self,
         rows: NDArray[np.signedinteger],
-        code: NDArray[np.int32],
-        rank: int | NDArray[np.int32],
+        code: Int32s,
+        rank: int | Int32s,
         named: pl.DataFrame,
     ) -> None:
         """Name events, whose rows ascend, each by a row of columns of `HOST_OPS`."""
@@ -308,7 +303,7 @@ class _NamedEvents:
         self._rules.append((rows.astype(np.int64, copy=False), op, ranks))
         self._count += len(named)
 
-    def _is_unnamed(self, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def _is_unnamed(self, rows: Int32s) -> Bools:
         """Return True where no rule has named an event yet."""
         free = np.ones(len(rows), np.bool_)
         for named, *_ in self._rules:
@@ -319,13 +314,13 @@ class _NamedEvents:
 
 def _one_per_execution(
     events: pl.DataFrame,
-    event: NDArray[np.int64],
+    event: Int64s,
     *,
-    op: NDArray[np.int32],
-    rank: NDArray[np.int32],
+    op: Int32s,
+    rank: Int32s,
     ops: pl.DataFrame,
     eager: NDArray[np.int8],
-) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+) -> tuple[Bools, NDArray[np.int8]]:
     """Choose which events stay, so that nested names of one execution count once.
 
     A wrapper yields to the event inside it that has the same op type, and hands
@@ -355,9 +350,7 @@ def _one_per_execution(
     return keep, eager
 
 
-def outermost_of_op(
-    parent: NDArray[np.int32], op: NDArray[np.int32]
-) -> NDArray[np.bool_]:
+def outermost_of_op(parent: Int32s, op: Int32s) -> Bools:
     """Return False for an event that some ancestor of the same op encloses."""
     outermost = np.ones(len(op), np.bool_)
     row = np.flatnonzero(parent >= 0)

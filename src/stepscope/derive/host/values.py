@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.trace.model import TraceData
 
 #: Names of the values. Definition:
@@ -65,9 +65,7 @@ def host_ranges(tracks: pl.DataFrame) -> list[tuple[int, int]]:
     return ranges
 
 
-def host_rows(
-    tracks: pl.DataFrame, types: NDArray[np.int32], wanted: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def host_rows(tracks: pl.DataFrame, types: Int32s, wanted: Bools) -> Int64s:
     """Return the rows of events on host threads whose type is wanted, ascending."""
     if not wanted.any():
         return np.empty(0, np.int64)
@@ -146,7 +144,7 @@ def host_stats(
     return {name: values.only(values.key == one) for name, one in handle_of.items()}
 
 
-def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def int_values(rows: StatRows) -> tuple[Int32s, Int64s]:
     """Return owners and their whole numbers; the last of several numbers counts."""
     real = rows.kind == DOUBLE
     numbers = rows.only((rows.kind == INT) | (rows.kind == UINT) | real)
@@ -158,9 +156,7 @@ def int_values(rows: StatRows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     return numbers.owner, values
 
 
-def text_codes(
-    trace: TraceData, rows: StatRows
-) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]:
+def text_codes(trace: TraceData, rows: StatRows) -> tuple[Int32s, Int32s, list[str]]:
     """Owners, codes and the texts that the codes stand for; other kinds are skipped.
 
     Equal texts may have several codes.

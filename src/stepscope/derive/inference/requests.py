@@ -196,10 +196,7 @@ class _Scene(Frozen, frozen=True):
         )
 
     def outermost_requests(
-        self,
-        rows: Int64s,
-        names: pl.Series,
-        values: Mapping[StatKey, StatRows] | None,
+        self, rows: Int64s, names: pl.Series, values: Mapping[StatKey, StatRows] | None
     ) -> pl.DataFrame:
         """Return the requests that lie in no other one, by start."""
         start_ps = ints(self.events, "start_ps")[rows]
@@ -422,11 +419,7 @@ class _Served(Frozen, frozen=True):
         )
 
     def clip_to_requests(
-        self,
-        number: int,
-        at_ps: Int64s,
-        start_ps: Int64s,
-        end_ps: Int64s,
+        self, number: int, at_ps: Int64s, start_ps: Int64s, end_ps: Int64s
     ) -> Spans:
         """Intervals cut to the request of a thread in which something caused them.
 

@@ -229,12 +229,7 @@ def find_callers(
 
 
 def _enclosing_stops(
-    parent: Int32s,
-    rows: Int64s,
-    stops: Bools,
-    *,
-    events: pl.DataFrame,
-    found: Contexts,
+    parent: Int32s, rows: Int64s, stops: Bools, *, events: pl.DataFrame, found: Contexts
 ) -> Int64s:
     """Return the nearest stop around each row, else the task of a pool around it."""
     here = nearest_above(parent, rows, stops)

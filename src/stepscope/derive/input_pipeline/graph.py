@@ -163,11 +163,7 @@ class _Executions:
     """Executions by their rows of events."""
 
     def __init__(
-        self,
-        place: Int64s,
-        parent: Int32s,
-        stage: Int32s,
-        start_ps: Int64s,
+        self, place: Int64s, parent: Int32s, stage: Int32s, start_ps: Int64s
     ) -> None:
         self.place = place
         self.parent = parent

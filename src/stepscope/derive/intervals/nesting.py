@@ -55,10 +55,7 @@ class Nesting(Frozen, frozen=True):
 
 
 def nesting(
-    tracks: pl.DataFrame,
-    events: pl.DataFrame,
-    *,
-    flat_rows: Int64s | None = None,
+    tracks: pl.DataFrame, events: pl.DataFrame, *, flat_rows: Int64s | None = None
 ) -> Nesting:
     """Nest the events of every track whose kind is one of `NESTED_KINDS`.
 
@@ -200,11 +197,7 @@ class _Work(Frozen, frozen=True):
 
 
 def _nest_range(
-    start_ps: Int64s,
-    dur_ps: Int64s,
-    begin: int,
-    end: int,
-    into: Nesting,
+    start_ps: Int64s, dur_ps: Int64s, begin: int, end: int, into: Nesting
 ) -> int:
     for depth in (_USUAL_DEPTH, end - begin):
         stack = np.empty((2, depth), np.int64)
@@ -219,11 +212,7 @@ def _nest_range(
 
 
 def flatten_rows(
-    start_ps: Int64s,
-    dur_ps: Int64s,
-    code: UInt8s,
-    *,
-    sticky: Collection[int] = (),
+    start_ps: Int64s, dur_ps: Int64s, code: UInt8s, *, sticky: Collection[int] = ()
 ) -> dict[int, Spans]:
     """Give each instant of some rows of one track the code of its innermost one.
 
@@ -245,10 +234,7 @@ def _code_mask(values: Collection[int]) -> UInt8s:
 
 
 def _flatten_codes(
-    start_ps: Int64s,
-    dur_ps: Int64s,
-    code: UInt8s,
-    sticky: UInt8s,
+    start_ps: Int64s, dur_ps: Int64s, code: UInt8s, sticky: UInt8s
 ) -> dict[int, Spans]:
     count = len(code)
     if kernels.first_unordered(start_ps, dur_ps, 0, count) < count:

@@ -168,11 +168,7 @@ def memory_replay(*, allocations: pl.DataFrame) -> MemoryReplay:
 
 
 def _link_neighbours(
-    rows: Int64s,
-    address: pl.Series,
-    *,
-    before: Int32s,
-    after: Int32s,
+    rows: Int64s, address: pl.Series, *, before: Int32s, after: Int32s
 ) -> None:
     own = address.gather(rows)
     if own.null_count():
@@ -197,11 +193,7 @@ def _known_values(series: pl.Series) -> tuple[Int64s, Bools]:
 
 
 def _added_up(
-    allocations: pl.DataFrame,
-    rows: Int64s,
-    *,
-    source: Int32s,
-    before: Int32s,
+    allocations: pl.DataFrame, rows: Int64s, *, source: Int32s, before: Int32s
 ) -> tuple[Int64s, Bools]:
     """Add up the heap of one memory from the sizes of its events.
 

@@ -25,18 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.intervals.nesting import Nesting
     from stepscope.derive.names.event_kinds import EventKinds
 
     #: By moment: the innermost call of a range that a thread is in, -1 for none, and
     #: whether no op and no call of a driver runs there.
-    _Waiting: TypeAlias = tuple[NDArray[np.int32], NDArray[np.bool_]]
+    _Waiting: TypeAlias = tuple[Int32s, Bools]
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.model.places import Places
@@ -47,15 +45,15 @@ _SILENT_SHARE: Final = 0.99
 
 
 def charge_lent_launches(
-    of_event: NDArray[np.int32],
-    of_launch: NDArray[np.int32],
+    of_event: Int32s,
+    of_launch: Int32s,
     *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
     kinds: EventKinds,
     nesting: Nesting,
     launches: pl.DataFrame,
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Charge launches in no range to the one range that waits for their thread.
 
     That is the innermost range of another thread at that moment, where no third thread
@@ -110,8 +108,8 @@ def charge_lent_launches(
 
 def _calls_of_holder(
     holder: int,
-    at_ps: NDArray[np.int64],
-    of_event: NDArray[np.int32],
+    at_ps: Int64s,
+    of_event: Int32s,
     *,
     tracks: pl.DataFrame,
     events: pl.DataFrame,
@@ -143,9 +141,7 @@ def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
     return np.where(count == 1, call, np.int32(-1)), silent
 
 
-def _keep_silent_calls(
-    call: NDArray[np.int32], silent: NDArray[np.bool_]
-) -> NDArray[np.int32]:
+def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
     """Keep the calls that are silent at nearly all moments of one thread's launches."""
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
@@ -207,24 +203,24 @@ class AnnotationCalls(Frozen, frozen=True):
             nothing is known of devices.
     """
 
-    event: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    self_ps: NDArray[np.int64]
-    depth: NDArray[np.int32]
-    step: NDArray[np.int32]
+    event: Int32s
+    parent: Int32s
+    start_ps: Int64s
+    dur_ps: Int64s
+    self_ps: Int64s
+    depth: Int32s
+    step: Int32s
     places: Places
     names: tuple[str, ...]
-    library: NDArray[np.bool_]
-    of_event: NDArray[np.int32]
-    of_launch: NDArray[np.int32] | Unavailable
-    of_activity: NDArray[np.int32] | Unavailable
+    library: Bools
+    of_event: Int32s
+    of_launch: Int32s | Unavailable
+    of_activity: Int32s | Unavailable
 
-    def calls_named(self, name: str) -> NDArray[np.bool_]:
+    def calls_named(self, name: str) -> Bools:
         """Return by call whether it has a name."""
         key = self.names.index(name) if name in self.names else -1
-        of_name: NDArray[np.bool_] = self.places.key[self.places.node] == key
+        of_name: Bools = self.places.key[self.places.node] == key
         return of_name
 
 
@@ -265,7 +261,7 @@ def annotation_calls(
     library = np.ones(len(names), np.bool_)
     library[key_of_type[types[~kept[types]]]] = False
     of_event = label_inside(event_nesting.parent, rows, len(events))
-    launched: NDArray[np.int32] | Unavailable
+    launched: Int32s | Unavailable
     if isinstance(launches, Unavailable):
         launched = launches
     else:
@@ -296,9 +292,7 @@ def annotation_calls(
     )
 
 
-def add_inner_calls(
-    own: NDArray[np.int64], calls: AnnotationCalls
-) -> NDArray[np.int64]:
+def add_inner_calls(own: Int64s, calls: AnnotationCalls) -> Int64s:
     """Return values by call with those of the calls inside it."""
     total = own.copy()
     for depth in range(int(calls.depth.max(initial=0)), 0, -1):
@@ -313,7 +307,7 @@ def _range_rows(
     event_types: pl.DataFrame,
     kinds: EventKinds,
     nesting: Nesting,
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Return rows of events that are ranges of the program, on threads of the host.
 
     Where the producer does not say which events are, those are whose names no
@@ -326,7 +320,7 @@ def _range_rows(
     rows = picked(types, may_be).astype(np.int32)
     if not len(rows):
         return rows
-    thread: NDArray[np.bool_] = codes(tracks, "kind") == _THREAD
+    thread: Bools = codes(tracks, "kind") == _THREAD
     thread &= absent(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
     track = by_row(handles(events, "track"), rows)
@@ -348,8 +342,8 @@ def _range_rows(
 
 
 def _names_of_types(
-    event_types: pl.DataFrame, types: NDArray[np.int32]
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    event_types: pl.DataFrame, types: Int32s
+) -> tuple[tuple[str, ...], Int32s]:
     """Return the names of some types, and by type the row of its name, -1 for none."""
     used = np.unique(types)
     texts = (
@@ -367,10 +361,10 @@ def _names_of_types(
 
 
 def _calls_of_launches(
-    of_launch: NDArray[np.int32] | Unavailable,
+    of_launch: Int32s | Unavailable,
     device_activity: pl.DataFrame | Unavailable,
     correlation: Correlation | Unavailable,
-) -> tuple[NDArray[np.int32] | Unavailable, NDArray[np.int32] | Unavailable]:
+) -> tuple[Int32s | Unavailable, Int32s | Unavailable]:
     """Return the call of each launch call, and that of each activity's launch."""
     if isinstance(of_launch, Unavailable) or isinstance(correlation, Unavailable):
         inputs = (device_activity, of_launch, correlation)
@@ -388,9 +382,7 @@ def _calls_of_launches(
     return why, why
 
 
-def _steps_of_calls(
-    start_ps: NDArray[np.int64], steps: Steps | Unavailable
-) -> NDArray[np.int32]:
+def _steps_of_calls(start_ps: Int64s, steps: Steps | Unavailable) -> Int32s:
     """Return by call the last step that began before it; none after the last one's end.
 
     Where steps are known by times of a device, the host has no step to be in.

@@ -22,8 +22,7 @@ from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.dense_codes import Codes
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.host.op_events import HostOpEvents
@@ -61,8 +60,8 @@ class VariableReads(Frozen, frozen=True):
         elements: int64 by unit; number of elements of its variables.
     """
 
-    unit: NDArray[np.int32]
-    elements: NDArray[np.int64]
+    unit: Int32s
+    elements: Int64s
 
 
 class DeviceWork(Frozen, frozen=True):
@@ -80,21 +79,21 @@ class DeviceWork(Frozen, frozen=True):
             execution, -1 where unknown.
     """
 
-    device: NDArray[np.int32]
-    op: NDArray[np.int32]
-    kernel: NDArray[np.int32]
-    dur_ps: NDArray[np.int64]
-    execution: NDArray[np.int32]
+    device: Int32s
+    op: Int32s
+    kernel: Int32s
+    dur_ps: Int64s
+    execution: Int32s
     execution_count: int
-    flops_of_op: NDArray[np.int64]
+    flops_of_op: Int64s
 
 
 def host_charges(
     host: HostOpEvents,
     costs: ExecutionCosts,
     *,
-    place: NDArray[np.int32],
-    chosen: NDArray[np.bool_],
+    place: Int32s,
+    chosen: Bools,
     reads: VariableReads | None,
 ) -> pl.DataFrame:
     """Charge executions on the host; `place` and `chosen` (it counts) are by execution.
@@ -129,11 +128,7 @@ def host_charges(
 
 
 def device_charges(
-    ops: ActivityOps,
-    work: DeviceWork,
-    *,
-    place: NDArray[np.int32],
-    chosen: NDArray[np.bool_],
+    ops: ActivityOps, work: DeviceWork, *, place: Int32s, chosen: Bools
 ) -> pl.DataFrame:
     """Charge activities of devices.
 
@@ -177,7 +172,7 @@ def device_charges(
 
 
 def allocation_charges(
-    allocations: pl.DataFrame, *, place: NDArray[np.int32], chosen: NDArray[np.bool_]
+    allocations: pl.DataFrame, *, place: Int32s, chosen: Bools
 ) -> pl.DataFrame:
     """Charge allocated bytes to the ops that asked for them.
 
@@ -308,7 +303,7 @@ def _add_allocations(merged: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFr
     )
 
 
-def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int64]:
+def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> Int64s:
     """Count executions by code: distinct ones, and the others by commonest kernel."""
     execution = work.execution[rows]
     runs = distinct_runs(
@@ -324,7 +319,7 @@ def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> NDArray[np.int
     return runs
 
 
-def _named_ops(ops: pl.DataFrame, rows: NDArray[np.int32]) -> pl.DataFrame:
+def _named_ops(ops: pl.DataFrame, rows: Int32s) -> pl.DataFrame:
     line = pl.format("{}:{}", "source_file", "source_line")
     return ops[rows].select("name", "type", source=pl.coalesce(line, "source_file"))
 

@@ -18,6 +18,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s
     from stepscope.derive.device.activity_classes import ActivityClasses
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.intervals.nesting import Nesting
@@ -32,12 +33,12 @@ class Places(Frozen, frozen=True):
         key: int32 by place; the key of the items at that place.
     """
 
-    node: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    key: NDArray[np.int32]
+    node: Int32s
+    parent: Int32s
+    key: Int32s
 
 
-def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
+def unite_places(parent: Int32s, key: Int32s) -> Places:
     """Unite items with equal keys inside equal parents.
 
     Args:
@@ -74,11 +75,8 @@ def unite_places(parent: NDArray[np.int32], key: NDArray[np.int32]) -> Places:
 
 
 def inherit_labels(
-    parent: NDArray[np.int32],
-    label: NDArray[np.int32],
-    begin: int = 0,
-    end: int | None = None,
-) -> NDArray[np.int32]:
+    parent: Int32s, label: Int32s, begin: int = 0, end: int | None = None
+) -> Int32s:
     """Give items without a label (-1) that of the nearest item around them, in place.
 
     Args:
@@ -93,9 +91,7 @@ def inherit_labels(
     return label
 
 
-def label_inside(
-    parent: NDArray[np.int32], rows: NDArray[np.integer], count: int
-) -> NDArray[np.int32]:
+def label_inside(parent: Int32s, rows: NDArray[np.integer], count: int) -> Int32s:
     """Return by item the number of the innermost of some rows at or around it, or -1.
 
     Args:
@@ -135,7 +131,7 @@ class EventPlaces(Frozen, frozen=True):
         texts: Names of the frames: `file.py:12 function`, or a module's name.
     """
 
-    node: NDArray[np.int32]
+    node: Int32s
     places: Places
     texts: pl.Series
 
@@ -246,10 +242,7 @@ def kernel_places(
 
 
 def _text_by_class(
-    frames: EventPlaces | None,
-    event: NDArray[np.int32],
-    code: NDArray[np.int32],
-    empty: pl.Series,
+    frames: EventPlaces | None, event: Int32s, code: Int32s, empty: pl.Series
 ) -> pl.Series:
     """Return the one text around the launches of each class."""
     if frames is None:
@@ -275,7 +268,7 @@ def _text_by_class(
     return classes.join(found, on="class", how="left", maintain_order="left")["text"]
 
 
-def _program_place(frames: EventPlaces) -> NDArray[np.int32]:
+def _program_place(frames: EventPlaces) -> Int32s:
     """Return by place the innermost one at or around it that is in no library."""
     library = frames.texts.str.contains(LIBRARY).to_numpy()[frames.places.key]
     parent = frames.places.parent

@@ -27,8 +27,7 @@ from stepscope.trace.reading.by_row import by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.function_lines import FunctionLines
@@ -74,15 +73,15 @@ class Runs(NamedTuple):
         outermost: Whether it does, and no run around it names the same line.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    self_ps: NDArray[np.int64]
-    line: NDArray[np.int32]
-    named: NDArray[np.bool_]
-    outermost: NDArray[np.bool_]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    parent: Int32s
+    depth: Int32s
+    self_ps: Int64s
+    line: Int32s
+    named: Bools
+    outermost: Bools
 
 
 class SourceLines(Frozen, frozen=True):
@@ -106,13 +105,13 @@ class SourceLines(Frozen, frozen=True):
     lines: pl.DataFrame
     functions: Runs
     ops: Runs
-    host_op: NDArray[np.int32]
+    host_op: Int32s
     host_names: pl.Series
-    device_ps: NDArray[np.int64]
-    device_op: NDArray[np.int32]
+    device_ps: Int64s
+    device_op: Int32s
     device_names: pl.Series
-    device_line: NDArray[np.int32]
-    device_function: NDArray[np.int32]
+    device_line: Int32s
+    device_function: Int32s
     launches_known: bool
 
 
@@ -182,10 +181,7 @@ def source_lines(
 
 
 def line_times(
-    found: SourceLines,
-    *,
-    within: Spans | None = None,
-    activities: NDArray[np.bool_] | None = None,
+    found: SourceLines, *, within: Spans | None = None, activities: Bools | None = None
 ) -> pl.DataFrame:
     """Add up the time of each line, columns `LINE_TIMES`.
 
@@ -206,7 +202,7 @@ def line_times(
     functions, ops = found.functions, found.ops
     of_functions, of_ops = (_self_times(runs, within) for runs in (functions, ops))
 
-    def union(runs: Runs, rows: slice | NDArray[np.int64]) -> Spans:
+    def union(runs: Runs, rows: slice | Int64s) -> Spans:
         start = runs.start_ps[rows]
         spans = Spans.from_events(start, runs.end_ps[rows] - start)
         return spans if within is None else spans & within
@@ -269,7 +265,7 @@ class _LineNumbers:
             self._more.append((library, event))
         return number
 
-    def lines_of_ops(self, ops: pl.DataFrame) -> NDArray[np.int32]:
+    def lines_of_ops(self, ops: pl.DataFrame) -> Int32s:
         """Return by row of some ops the line of each, -1 for none."""
         places = ops.select("source_file", "source_line").iter_rows()
         return np.array(
@@ -325,11 +321,11 @@ def _runs_without_lines() -> Runs:
 
 
 def _number_runs(
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-    end_ps: NDArray[np.int64],
+    track: Int32s,
+    start_ps: Int64s,
+    end_ps: Int64s,
     nested: Nesting | HostOpEvents,
-    own_line: NDArray[np.int32],
+    own_line: Int32s,
 ) -> Runs:
     """Arrange runs that come by thread, then start, with the lines that they name."""
     line = inherit_labels(nested.parent, own_line.astype(np.int32))
@@ -355,8 +351,8 @@ def _number_runs(
 
 
 def _innermost_functions(
-    functions: Runs, events: pl.DataFrame, calls: NDArray[np.int32]
-) -> NDArray[np.int32]:
+    functions: Runs, events: pl.DataFrame, calls: Int32s
+) -> Int32s:
     """Return the innermost run of a function around the begin of some events."""
     innermost = np.full(len(calls), _NONE)
     if not len(functions.track):
@@ -383,7 +379,7 @@ def _runs_on_track(runs: Runs, track: int) -> slice:
     return slice(int(first), int(last))
 
 
-def _self_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
+def _self_times(runs: Runs, within: Spans | None) -> Int64s:
     times = runs.self_ps.copy()
     if within is not None:
         for track in np.unique(runs.track).tolist():
@@ -392,7 +388,7 @@ def _self_times(runs: Runs, within: Spans | None) -> NDArray[np.int64]:
     return times
 
 
-def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
+def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> Int64s:
     """Return the part of each self time of a thread that lies in a set."""
     start, end = runs.start_ps[rows], runs.end_ps[rows]
     parent, depth = runs.parent[rows] - rows.start, runs.depth[rows]
@@ -409,9 +405,7 @@ def _self_times_in(runs: Runs, rows: slice, spans: Spans) -> NDArray[np.int64]:
     return own_ps
 
 
-def _launched_device_ps(
-    functions: Runs, around: NDArray[np.int32], spent: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _launched_device_ps(functions: Runs, around: Int32s, spent: Int64s) -> Int64s:
     """Return by run of a function the device time launched in it and its callees."""
     device_ps = np.zeros(len(functions.line) + 1, np.int64)
     np.add.at(device_ps, around, spent)
@@ -425,9 +419,7 @@ def _launched_device_ps(
     return device_ps[:-1]
 
 
-def _main_ops(
-    source: SourceLines, host_ps: NDArray[np.int64], device_ps: NDArray[np.int64]
-) -> pl.Series:
+def _main_ops(source: SourceLines, host_ps: Int64s, device_ps: Int64s) -> pl.Series:
     """Return by line, and for none, the op with most time among those that name it."""
     named = np.where(source.ops.named, source.ops.line, _NONE)
     sides = []

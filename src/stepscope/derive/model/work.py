@@ -30,8 +30,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.host.event_nesting import LaunchingOps
@@ -57,9 +56,9 @@ class Grouping(Frozen, frozen=True):
         texts: Names of the keys of the tree.
     """
 
-    of_execution: NDArray[np.int32]
-    of_activity: NDArray[np.int32]
-    of_allocation: NDArray[np.int32]
+    of_execution: Int32s
+    of_activity: Int32s
+    of_allocation: Int32s
     places: Places | None
     texts: list[str]
 
@@ -93,7 +92,7 @@ class ModelWork(Frozen, frozen=True):
     reads: VariableReads | None
     device_ops: ActivityOps | Unavailable
     device: DeviceWork | None
-    activity_steps: NDArray[np.int32] | Unavailable
+    activity_steps: Int32s | Unavailable
     allocations: pl.DataFrame | Unavailable
     windows: Windows | Unavailable
     parameters: pl.DataFrame | Unavailable
@@ -126,7 +125,7 @@ def model_work(
     launching_ops: LaunchingOps | Unavailable,
     run_costs: pl.DataFrame | Unavailable,
     allocations: pl.DataFrame | Unavailable,
-    activity_steps: NDArray[np.int32] | Unavailable,
+    activity_steps: Int32s | Unavailable,
     windows: Windows | Unavailable,
     parameters: pl.DataFrame | Unavailable,
 ) -> ModelWork:
@@ -268,8 +267,8 @@ def _charges_by_place(
 
 
 def _begins_in_steps(
-    work: ModelWork, start_ps: NDArray[np.int64], steps: Sequence[int] | None
-) -> NDArray[np.bool_]:
+    work: ModelWork, start_ps: Int64s, steps: Sequence[int] | None
+) -> Bools:
     """Return what began in the windows of some steps; everything without a choice."""
     if steps is None or isinstance(work.windows, Unavailable):
         return np.ones(len(start_ps), np.bool_)
@@ -284,7 +283,7 @@ def _device_work(
     device_activity: pl.DataFrame,
     ops: ActivityOps,
     run_costs: pl.DataFrame | Unavailable,
-    execution: NDArray[np.int32],
+    execution: Int32s,
     *,
     execution_count: int,
 ) -> DeviceWork:
@@ -306,9 +305,9 @@ def _device_work(
 
 def _group_by(
     frames: EventPlaces | None,
-    executed: NDArray[np.int32],
-    launch_event: NDArray[np.int32],
-    allocation_event: NDArray[np.int32],
+    executed: Int32s,
+    launch_event: Int32s,
+    allocation_event: Int32s,
 ) -> Grouping:
     """Place executions, activities and allocations by their rows of events."""
     node, places, texts = np.empty(0, np.int32), None, []
@@ -327,8 +326,8 @@ def _group_by_call(
     host: HostOpEvents,
     costs: ExecutionCosts,
     nesting: Nesting,
-    execution_of_activity: NDArray[np.int32],
-    allocation_event: NDArray[np.int32],
+    execution_of_activity: Int32s,
+    allocation_event: Int32s,
 ) -> Grouping:
     """Place each op beneath the op that called it."""
     places = unite_places(costs.parent, host.op)
@@ -368,7 +367,7 @@ def _own_executions(
     host: HostOpEvents | Unavailable,
     correlation: Correlation | Unavailable,
     launching_ops: LaunchingOps | Unavailable,
-) -> NDArray[np.int32]:
+) -> Int32s:
     """Return by activity the execution of its own op that launched it, -1 for none.
 
     A call inside another op (a whole program's, say) is not an execution of this one.

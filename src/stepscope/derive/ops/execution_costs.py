@@ -312,10 +312,7 @@ def _collect_operands(
 
 
 def _take_inner(
-    flops: Int64s,
-    chosen: Bools,
-    parent: Int32s,
-    inside_out: list[Int64s],
+    flops: Int64s, chosen: Bools, parent: Int32s, inside_out: list[Int64s]
 ) -> None:
     """Subtract from the chosen, in place, the work of the executions inside them.
 

@@ -157,11 +157,7 @@ class _Owners:
         )
 
     def piece_owners(
-        self,
-        node: Int64s,
-        edge: Int64s,
-        start: Int64s,
-        end: Int64s,
+        self, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> list[str]:
         """Return the owner of each piece: the one with most of it."""
         nodes = self._graph.nodes
@@ -270,12 +266,7 @@ class _Names:
         )
 
     def piece_names(
-        self,
-        graph: Graph,
-        node: Int64s,
-        edge: Int64s,
-        start: Int64s,
-        end: Int64s,
+        self, graph: Graph, node: Int64s, edge: Int64s, start: Int64s, end: Int64s
     ) -> pl.Series:
         """Return the name of each piece; null where nothing names it."""
         types = np.full(len(node), -1, np.int64)

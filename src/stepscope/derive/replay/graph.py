@@ -343,10 +343,7 @@ def _host_edges(host: HostNodes, given: Handovers, wait: _Wait) -> list[Edges]:
 
 
 def _handover_edges(
-    host: HostNodes,
-    source: Int64s,
-    target: Int64s,
-    begins: Bools,
+    host: HostNodes, source: Int64s, target: Int64s, begins: Bools
 ) -> Edges:
     times = host.lines.time_ps
     keys = np.where(begins, host.start_key[source], host.end_key[source])

@@ -197,10 +197,7 @@ def submitted_ps(activities: Activities, pace: Pace) -> Int64s:
 
 
 def copy_waits(
-    threads: Sequence[Thread],
-    activities: Activities,
-    submitted: Int64s,
-    pace: Pace,
+    threads: Sequence[Thread], activities: Activities, submitted: Int64s, pace: Pace
 ) -> DeviceWaits:
     """Find the calls of copies that return only when the copy is done."""
     length = activities.end_ps - activities.start_ps

@@ -130,9 +130,7 @@ def _unrecorded_owners(
     }
 
 
-def _rows_by_device(
-    device: Int32s,
-) -> list[tuple[int, slice | NDArray[np.intp]]]:
+def _rows_by_device(device: Int32s) -> list[tuple[int, slice | NDArray[np.intp]]]:
     edges = np.flatnonzero(device[1:] != device[:-1]) + 1
     begins = np.concatenate(([0], edges))
     numbers = device[begins]

@@ -38,9 +38,7 @@ _HULLS: Final = dict(list(DEVICE_SPANS.items())[:4])
 
 
 def device_spans(
-    steps: Steps,
-    activity_steps: Int32s | None,
-    device_activity: pl.DataFrame | None,
+    steps: Steps, activity_steps: Int32s | None, device_activity: pl.DataFrame | None
 ) -> pl.DataFrame:
     """Return one row per (step, device) that has activity or a stored span.
 

@@ -237,10 +237,7 @@ def _step_within(starts: Int64s, last_end: int | None, times: Int64s) -> Int32s:
 
 
 def _unite_call_activities(
-    starts: Int64s,
-    last_end: int | None,
-    correlation: Correlation,
-    found: Int32s,
+    starts: Int64s, last_end: int | None, correlation: Correlation, found: Int32s
 ) -> None:
     """Keep the activities of one call in one step.
 

@@ -261,10 +261,7 @@ def begin_of_cycle(
 
 
 def _first_fetches(
-    fetches: Bools,
-    cycle: Int64s,
-    start: Int64s,
-    end: Int64s,
+    fetches: Bools, cycle: Int64s, start: Int64s, end: Int64s
 ) -> Int64s | None:
     """Find the fetch that begins each cycle; None where cycles differ in their fetches.
 

@@ -215,9 +215,7 @@ def _is_thread(tracks: pl.DataFrame) -> Bools:
     return thread
 
 
-def _count_falls(
-    marks: Marks,
-) -> tuple[Int64s, Int64s, Int64s]:
+def _count_falls(marks: Marks) -> tuple[Int64s, Int64s, Int64s]:
     """Return the size of each run of one name on one thread, and how often it falls.
 
     The last array is the run of each marker. The markers are ordered by thread, name

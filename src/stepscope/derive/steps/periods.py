@@ -345,10 +345,7 @@ def even_indices(n: int, most: int) -> Int64s:
 
 
 def _segment_signatures(
-    sequence: SymbolSequence,
-    edges: Int64s,
-    taken: Int64s,
-    symbols: Int64s,
+    sequence: SymbolSequence, edges: Int64s, taken: Int64s, symbols: Int64s
 ) -> Int64s:
     """Count occurrences per segment and symbol; the last column is all others."""
     # Ascending searches keep to one end of the index; the order is restored below.

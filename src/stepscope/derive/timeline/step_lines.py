@@ -220,11 +220,7 @@ def step_names(steps: Steps) -> list[str]:
 
 
 def launch_lines(
-    correlation: Correlation,
-    *,
-    activity_steps: Int32s,
-    steps: Steps,
-    names: Names,
+    correlation: Correlation, *, activity_steps: Int32s, steps: Steps, names: Names
 ) -> LaunchLines:
     """Add up the launch calls that put work on each device, step by step."""
     totals = _launch_totals(correlation, activity_steps)
@@ -318,11 +314,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
 
 
 def _step_spans(
-    start_ps: Int64s,
-    end_ps: Int64s,
-    step: Int32s,
-    code: Int32s,
-    events: Int32s,
+    start_ps: Int64s, end_ps: Int64s, step: Int32s, code: Int32s, events: Int32s
 ) -> LineSpans:
     return LineSpans(
         start_ps,

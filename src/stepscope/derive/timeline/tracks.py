@@ -439,12 +439,7 @@ def _lay_chosen(
     return tuple(lanes)
 
 
-def _spread_lanes(
-    start_ps: Int64s,
-    dur_ps: Int64s,
-    some: Int64s,
-    row: Int32s,
-) -> int:
+def _spread_lanes(start_ps: Int64s, dur_ps: Int64s, some: Int64s, row: Int32s) -> int:
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
     lane, free = (np.empty(len(some), np.int32) for _ in range(2))

@@ -32,10 +32,7 @@ from stepscope.formats.kineto.tables.host import (
     iterators_table,
     launches_table,
 )
-from stepscope.formats.kineto.tables.missing_devices import (
-    why_no_activity,
-    why_unused,
-)
+from stepscope.formats.kineto.tables.missing_devices import why_no_activity, why_unused
 from stepscope.formats.kineto.tables.quality import quality_table
 from stepscope.formats.kineto.tables.stats import read_arguments
 from stepscope.formats.sniff import read_head

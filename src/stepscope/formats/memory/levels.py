@@ -177,11 +177,7 @@ def _older_blocks(
 
 
 def _replay_changes(
-    events: Sequence[Report],
-    older: dict[int, _Older],
-    reserved: int,
-    *,
-    begin_us: int,
+    events: Sequence[Report], older: dict[int, _Older], reserved: int, *, begin_us: int
 ) -> Iterator[Change]:
     known = reserved >= 0
     active = tensors = 0

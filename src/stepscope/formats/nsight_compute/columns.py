@@ -149,9 +149,7 @@ def kernel_metrics(measured: Measured) -> pl.DataFrame:
 def metric_values(measured: Measured) -> pl.DataFrame:
     """Return every value of every launch."""
     return pl.DataFrame(
-        measured.metrics,
-        schema=KERNEL_METRIC_VALUES.dtypes(),
-        orient="row",
+        measured.metrics, schema=KERNEL_METRIC_VALUES.dtypes(), orient="row"
     )
 
 

@@ -18,10 +18,7 @@ from stepscope.formats.xplane.tables.host import (
     iterators_table,
     launches_table,
 )
-from stepscope.formats.xplane.tables.missing_devices import (
-    why_no_activity,
-    why_unused,
-)
+from stepscope.formats.xplane.tables.missing_devices import why_no_activity, why_unused
 from stepscope.formats.xplane.tables.programs import (
     parameters_table,
     program_runs,
@@ -96,10 +93,7 @@ def _trace_of_recording(recording: Recording) -> TraceData:
             "devices": lambda: devices_table(recording, activity()),
             "environment": lambda: environment_table(recording),
             "quality": lambda: quality_table(
-                recording,
-                activity(),
-                calls(),
-                malformed_programs=programs().malformed,
+                recording, activity(), calls(), malformed_programs=programs().malformed
             ),
         },
         work=activity,

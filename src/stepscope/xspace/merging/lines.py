@@ -15,8 +15,7 @@ from stepscope.xspace.writing.encode import line_head, line_tail
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.merging.names import IdMap
     from stepscope.xspace.reading.messages import Fields
 
@@ -65,13 +64,11 @@ class Line:
     """
 
     head: Head
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
+    begin: Int64s
+    end: Int64s
 
 
-def read_heads(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> list[Head]:
+def read_heads(data: UInt8s, begin: Int64s, end: Int64s) -> list[Head]:
     """Return what the lines [begin, end) say of themselves before their first event."""
     heads = []
     for at, last in zip(begin.tolist(), end.tolist(), strict=True):
@@ -89,13 +86,7 @@ def read_heads(
     return heads
 
 
-def read_lines(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    *,
-    move: Move,
-) -> list[Line]:
+def read_lines(data: UInt8s, begin: Int64s, end: Int64s, *, move: Move) -> list[Line]:
     """Return the lines whose messages are [begin, end).
 
     Raises:
@@ -122,7 +113,7 @@ def read_lines(
 
 def encode_events_of_line(
     line: Line,
-    data: NDArray[np.uint8],
+    data: UInt8s,
     *,
     type_ids: IdMap,
     stat_ids: IdMap,
@@ -179,9 +170,9 @@ def _sort_events(
 
 
 def _rewrite_events(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
+    data: UInt8s,
+    begin: Int64s,
+    end: Int64s,
     *,
     ids: tuple[IdMap, IdMap],
     missing: tuple[int, int],
@@ -213,7 +204,7 @@ def named_like(head: Head, first: Mapping[int, Head]) -> Head:
     return head._replace(name=known.name)
 
 
-def _read_head(data: NDArray[np.uint8], fields: Fields, row: int) -> Head:
+def _read_head(data: UInt8s, fields: Fields, row: int) -> Head:
     def number(tag: int) -> int:
         return int(fields.last(tag)[row])
 

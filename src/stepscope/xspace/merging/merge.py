@@ -40,8 +40,7 @@ from stepscope.xspace.writing.encode import map_entry, number_field, sized_field
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s, UInt8s
     from stepscope.xspace.reading.messages import Fields
 
 #: Producers number names from 1, or by hashes of 64 bits: ids from here are free.
@@ -57,19 +56,19 @@ class Part:
         shift_ns: What is added to the times of its lines.
     """
 
-    data: bytes | memoryview | NDArray[np.uint8]
+    data: bytes | memoryview | UInt8s
     shift_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    data: NDArray[np.uint8]
+    data: UInt8s
     begin: int
     end: int
     shift_ns: int
     fields: Fields = field(repr=False)
 
-    def rows(self, tag: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def rows(self, tag: int) -> tuple[Int64s, Int64s]:
         """Begin and end of the sized fields of a tag."""
         found = self.fields.of(tag)
         return found.place, found.place + found.size
@@ -137,7 +136,7 @@ def merge(
     return b"".join(chunks)
 
 
-def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
+def whole_length(data: bytes | memoryview | UInt8s) -> int:
     """Return how many bytes hold whole fields: the writer may have been killed."""
     array = np.frombuffer(data, np.uint8)
     if not len(array):
@@ -149,9 +148,7 @@ def whole_length(data: bytes | memoryview | NDArray[np.uint8]) -> int:
     return len(array) if stop < 0 else stop
 
 
-def _whole_fields(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> Fields:
+def _whole_fields(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
     fields = index_messages(data, begin, end)
     if (fields.stop >= 0).any():
         at = int(fields.stop[fields.stop >= 0][0])
@@ -273,7 +270,7 @@ def _merge_planes(
 def _join_lines_of_planes(
     planes: Sequence[_Plane],
     maps: Sequence[tuple[IdMap, IdMap]],
-    places: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    places: Sequence[tuple[Int64s, Int64s]],
     *,
     start_ns: int,
     names: _Names,

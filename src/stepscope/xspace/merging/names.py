@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s, UInt8s
+
 _WRAP: Final = 2**64
 _SIZED: Final = 2
 _FIXED_BYTES: Final = {1: 8, 5: 4}
@@ -120,9 +122,7 @@ class Names:
         return self._next
 
 
-def read_entries(
-    data: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]
-) -> list[NameEntry]:
+def read_entries(data: UInt8s, begin: Int64s, end: Int64s) -> list[NameEntry]:
     """Return the entries of a map, whose messages are [begin, end)."""
     fields = index_messages(data, begin, end)
     keys = fields.last(Entry.KEY).tolist()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Int32s, Int64s, UInt8s
 
 #: Below this size threads cost more than they gain.
 _ALONE_BYTES: Final = 2**20
@@ -41,19 +41,14 @@ class Scanned(Frozen, frozen=True, eq=True):
         step: Bytes that one task should have.
     """
 
-    head: NDArray[np.int64]
-    line: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    head: Int64s
+    line: Int64s
+    rows: Int64s
     step: int
 
 
 def scan_lines(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    *,
-    pool: Executor | None,
-    threads: int,
+    data: UInt8s, begin: Int64s, end: Int64s, *, pool: Executor | None, threads: int
 ) -> Scanned:
     """Read the heads of the lines [begin, end) and count their events and stats."""
     length = end - begin
@@ -94,18 +89,18 @@ def scan_lines(
 
 
 def _cut_huge_lines(
-    data: NDArray[np.uint8],
-    begin: NDArray[np.int64],
-    end: NDArray[np.int64],
-    head: NDArray[np.int64],
+    data: UInt8s,
+    begin: Int64s,
+    end: Int64s,
+    head: Int64s,
     *,
-    rows: NDArray[np.int64],
+    rows: Int64s,
     step: int,
     pool: Executor | None,
-) -> list[tuple[int, NDArray[np.int64]]]:
+) -> list[tuple[int, Int64s]]:
     """Cut huge lines: row and the places at which further chunks begin."""
     stop = np.empty(len(begin), np.int64)
-    found: list[tuple[int, NDArray[np.int64]]] = []
+    found: list[tuple[int, Int64s]] = []
 
     def split(task: tuple[int, int]) -> None:
         row = task[0]
@@ -119,7 +114,7 @@ def _cut_huge_lines(
 
 
 def divide_into_tasks(
-    length: NDArray[np.int64], plane: NDArray[np.int32] | NDArray[np.int64], step: int
+    length: Int64s, plane: Int32s | Int64s, step: int
 ) -> list[tuple[int, int]]:
     """Ranges of chunks of one plane with about `step` bytes, largest first.
 

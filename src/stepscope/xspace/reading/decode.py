@@ -45,8 +45,7 @@ from stepscope.xspace.reading.source import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import UInt8s
     from stepscope.xspace.reading.catalog import Catalog
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.fill import Filled
@@ -100,11 +99,7 @@ def decode_bytes(
 
 
 def _decode_message(
-    data: NDArray[np.uint8],
-    name: object,
-    damage: tuple[Damage, ...],
-    *,
-    threads: int | None,
+    data: UInt8s, name: object, damage: tuple[Damage, ...], *, threads: int | None
 ) -> XSpace:
     outline = read_outline(data, name)
     with thread_pool(len(data), threads) as pool:

@@ -14,8 +14,7 @@ from stepscope.xspace.reading.columns import Events, Stats
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.xspace.reading.chunks import Scanned
     from stepscope.xspace.reading.messages import IdTable
 
@@ -30,8 +29,8 @@ class Lost(Frozen, frozen=True, eq=True):
     """
 
     plane: int
-    types: NDArray[np.int64]
-    keys: NDArray[np.int64]
+    types: Int64s
+    keys: Int64s
 
 
 class Filled(Frozen, frozen=True, eq=True):
@@ -48,16 +47,16 @@ class Filled(Frozen, frozen=True, eq=True):
 
     events: Events
     stats: Stats
-    event_bounds: NDArray[np.int64]
-    stat_bounds: NDArray[np.int64]
-    stop: NDArray[np.int64]
+    event_bounds: Int64s
+    stat_bounds: Int64s
+    stop: Int64s
     lost: list[Lost]
 
 
 def fill_lines(
-    data: NDArray[np.uint8],
+    data: UInt8s,
     scanned: Scanned,
-    planes: NDArray[np.int32],
+    planes: Int32s,
     *,
     types: list[IdTable],
     keys: list[IdTable],
@@ -107,12 +106,8 @@ class _Columns:
         self.counted = np.empty((2, counted), np.int64)
 
     def fill(
-        self,
-        data: NDArray[np.uint8],
-        task: tuple[int, int],
-        types: IdTable,
-        keys: IdTable,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        self, data: UInt8s, task: tuple[int, int], types: IdTable, keys: IdTable
+    ) -> tuple[Int64s, Int64s] | None:
         """Fill a task's chunks; rows and ids of what has no entry, if there are any."""
         rows = self.rows[slice(*task)]
         nothing = np.empty((0, 2), np.int64)
@@ -130,11 +125,11 @@ class _Columns:
 
     def _run_kernel(
         self,
-        data: NDArray[np.uint8],
+        data: UInt8s,
         task: tuple[int, int],
         types: IdTable,
         keys: IdTable,
-        lost: tuple[NDArray[np.int64], NDArray[np.int64]],
+        lost: tuple[Int64s, Int64s],
     ) -> None:
         done = kernels.fill(
             data,
@@ -157,12 +152,7 @@ class _Columns:
         if done < 0:
             raise ValueError("a chunk does not lie in the data or in its columns")
 
-    def finish_columns(
-        self,
-        lost: list[Lost],
-        *,
-        lines: int,
-    ) -> Filled:
+    def finish_columns(self, lost: list[Lost], *, lines: int) -> Filled:
         """Close the gaps that damaged chunks left, and bound the lines."""
         line = self.scanned.line
         ends = self.rows[:, 2:8:2].copy()
@@ -180,7 +170,7 @@ class _Columns:
         counts = np.cumsum(ends - self.begins, axis=0)
         before = np.vstack([np.zeros((1, 3), np.int64), counts])
         # For events, stats, occurrences: which rows were filled; None where all were.
-        kept: list[NDArray[np.bool_] | None] = []
+        kept: list[Bools | None] = []
         for column in range(3):
             short = np.flatnonzero(ends[:, column] < self.limits[:, column])
             if not len(short):
@@ -194,9 +184,9 @@ class _Columns:
 
     def _close_gaps(
         self,
-        kept: tuple[NDArray[np.bool_] | None, ...],
-        bounds: NDArray[np.int64],
-        stop: NDArray[np.int64],
+        kept: tuple[Bools | None, ...],
+        bounds: Int64s,
+        stop: Int64s,
         lost: list[Lost],
     ) -> Filled:
         event, stat, aggregated = kept
@@ -231,9 +221,7 @@ class _Columns:
         )
 
 
-def _renumber_lost(
-    lost: NDArray[np.int64], kept: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _renumber_lost(lost: Int64s, kept: Bools) -> Int64s:
     lost = lost[kept[lost[:, 0]]]
     lost[:, 0] = (np.cumsum(kept) - 1)[lost[:, 0]]
     return lost

@@ -19,11 +19,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from stepscope.xspace.fields import PlaneTag, SpaceTag
-from stepscope.xspace.writing.builders import (
-    Piece,
-    PlaneBuilder,
-    Unsigned,
-)
+from stepscope.xspace.writing.builders import Piece, PlaneBuilder, Unsigned
 from stepscope.xspace.writing.encode import sized_field, varint
 
 if TYPE_CHECKING:

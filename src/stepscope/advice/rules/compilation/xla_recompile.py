@@ -99,9 +99,7 @@ def _compiled_parts(
     share = shares.percent("compile")
     return tuple(
         Part(
-            name=one.name,
-            detail=one.reason,
-            share_percent=share * one.time_ps / total,
+            name=one.name, detail=one.reason, share_percent=share * one.time_ps / total
         )
         for one in functions[:_SHOWN]
     )

@@ -8,12 +8,7 @@ import msgspec
 
 from stepscope.advice.catalogue import rule_item
 from stepscope.advice.item import rule
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_owned,
-    owned_shares,
-)
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.derive.facts.devices.device_copies import copy_signals
 from stepscope.derive.facts.evidence import Evidence, Fact, Part, Saving
 from stepscope.derive.facts.replaying.edits import Beside

@@ -27,11 +27,10 @@ from stepscope.derive.facts.step_shares import account_signals
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.advice.finding import Finding
     from stepscope.advice.item import Item
     from stepscope.advice.signals import Signals
+    from stepscope.array_types import Bools
     from stepscope.derive.facts.evidence import Part
     from stepscope.derive.facts.step_shares import StepShares
     from stepscope.thresholds import Thresholds
@@ -81,10 +80,7 @@ def _shares_of_enough_steps(
 
 
 def _fields_of_slow_steps(
-    judged: JudgedSeries,
-    shares: StepShares,
-    slow: NDArray[np.bool_],
-    function: Part | None,
+    judged: JudgedSeries, shares: StepShares, slow: Bools, function: Part | None
 ) -> dict[str, Any]:
     causes = judged.verdict.causes
     largest = causes[0].cause if causes else None

@@ -15,12 +15,7 @@ from stepscope.advice.judging.host_functions import (
     mean_step_ms,
     rule_of_ops,
 )
-from stepscope.advice.judging.owned import (
-    OWNED_READS,
-    Owned,
-    judge_owned,
-    owned_shares,
-)
+from stepscope.advice.judging.owned import OWNED_READS, Owned, judge_owned, owned_shares
 from stepscope.advice.judging.worker_processes import (
     NO_WORKERS,
     WORKER_READS,

@@ -20,7 +20,7 @@ from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, forwarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import Int64s
 
 _A = TypeVar("_A")
 
@@ -76,12 +76,12 @@ class Activities:
 
     name: Sequence[str]
     category: Sequence[str]
-    start_ns: NDArray[np.int64]
-    dur_ns: NDArray[np.int64]
-    place: NDArray[np.int64]
-    lane: NDArray[np.int64]
-    external: NDArray[np.int64]
-    gradient: NDArray[np.int64]
+    start_ns: Int64s
+    dur_ns: Int64s
+    place: Int64s
+    lane: Int64s
+    external: Int64s
+    gradient: Int64s
     arguments: Sequence[bytes]
     thread_names: dict[tuple[int, int], str]
     devices: tuple[Device, ...]
@@ -99,7 +99,7 @@ def join_activities(parts: Sequence[Activities]) -> Activities:
     """
     if len(parts) == 1:
         return parts[0]
-    gradients: list[NDArray[np.int64]] = []
+    gradients: list[Int64s] = []
     highest = 0
     for part in parts:
         gradients.append(np.where(part.gradient > 0, part.gradient + highest, 0))
@@ -352,5 +352,5 @@ def _parse_ns(written: Raw) -> int:
     return 0 if text == "null" else round(Decimal(text) * _NS_PER_US)
 
 
-def _int64_array(numbers: Any) -> NDArray[np.int64]:
+def _int64_array(numbers: Any) -> Int64s:
     return np.array(list(numbers), dtype=np.int64)

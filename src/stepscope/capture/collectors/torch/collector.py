@@ -31,11 +31,7 @@ from stepscope.capture.collectors.torch.activities import (
     join_activities,
     live_activities,
 )
-from stepscope.capture.collectors.torch.planes import (
-    CALLS,
-    ON_STREAM,
-    build_planes,
-)
+from stepscope.capture.collectors.torch.planes import CALLS, ON_STREAM, build_planes
 from stepscope.capture.ground import annotate
 from stepscope.capture.ground.encoding import OWN_THREADS
 from stepscope.capture.temporary import folder_prefix

@@ -32,8 +32,7 @@ from stepscope.xspace.writing.write import XSpaceBuilder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.capture.collectors.torch.activities import Activities, Device
     from stepscope.xspace.writing.builders import LineBuilder, PlaneBuilder
 
@@ -77,12 +76,7 @@ class _Place(NamedTuple):
 
 
 def build_planes(
-    activities: Activities,
-    *,
-    hostname: str,
-    process: int,
-    start_ns: int,
-    stop_ns: int,
+    activities: Activities, *, hostname: str, process: int, start_ns: int, stop_ns: int
 ) -> XSpaceBuilder:
     """Return a profile message of what was recorded between two moments since 1970."""
     activities = _unwrap_annotations(activities)
@@ -131,7 +125,7 @@ class _Writing:
         self._types: dict[str, dict[tuple[str, str], int]] = {}
         self._shapes: dict[int, str | None] = {}
 
-    def write_line(self, place: _Place, rows: NDArray[np.int64]) -> None:
+    def write_line(self, place: _Place, rows: Int64s) -> None:
         plane = self._builder.plane(place.plane)
         # Lines of a thread are joined where they count from one moment.
         lead_ns = self._lead_ns
@@ -150,7 +144,7 @@ class _Writing:
         self,
         plane: PlaneBuilder,
         line: LineBuilder,
-        rows: NDArray[np.int64],
+        rows: Int64s,
         category: str,
         *,
         lead_ns: int,
@@ -212,7 +206,7 @@ def _unwrap_annotations(activities: Activities) -> Activities:
 
 def _rows_by_place(
     activities: Activities, process: int
-) -> Iterator[tuple[_Place, NDArray[np.int64]]]:
+) -> Iterator[tuple[_Place, Int64s]]:
     rows: dict[_Place, list[int]] = {}
     known: dict[tuple[str, int, int], _Place] = {}
     for row, key in enumerate(
@@ -263,7 +257,7 @@ def _line_place(
     return _Place(1, plane, line, name)
 
 
-def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
+def _rows_of_ops(activities: Activities) -> Int64s:
     """Return by event the row of the op that it belongs to, -1 for none.
 
     The op whose id it carries, or the call that launched it; else the innermost one
@@ -292,7 +286,7 @@ def _rows_of_ops(activities: Activities) -> NDArray[np.int64]:
     return found
 
 
-def _ops_around(activities: Activities, is_op: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _ops_around(activities: Activities, is_op: Bools) -> Int64s:
     """Return by event of a thread the innermost op around it, -1 for none."""
     concerned = [
         kind == OP_CATEGORY or kind.endswith(CALLS) or name == _MEMORY
@@ -317,9 +311,7 @@ class _Correlated(msgspec.Struct, gc=False):
     correlation: int = -1
 
 
-def _correlation_ids(
-    activities: Activities, rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _correlation_ids(activities: Activities, rows: Int64s) -> Int64s:
     listed = b",".join(activities.arguments[it] for it in rows.tolist())
     decoded = msgspec.json.decode(b"[" + listed + b"]", type=list[_Correlated])
     return np.array([it.correlation for it in decoded], np.int64)

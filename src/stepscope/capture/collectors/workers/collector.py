@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.capture.collectors.workers.layout import Layout
     from stepscope.capture.collectors.workers.memory import Place
     from stepscope.capture.collectors.workers.worker import RemoteLine, Worker
@@ -75,8 +76,8 @@ class _Room(NamedTuple):
     """
 
     processes: list[int]
-    out: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    out: Int64s
+    counts: Int64s
     arrays: tuple[NDArray[Any], ...]
 
     @classmethod

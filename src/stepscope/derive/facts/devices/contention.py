@@ -20,8 +20,8 @@ from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.step_time.host_classes import HostClasses
     from stepscope.derive.step_windows.windows import Windows
@@ -39,9 +39,9 @@ class BusyThreads(Frozen, frozen=True):
         count: The number.
     """
 
-    start_ps: NDArray[np.int64]
-    lasting_ps: NDArray[np.int64]
-    count: NDArray[np.int64]
+    start_ps: Int64s
+    lasting_ps: Int64s
+    count: Int64s
 
     def spans_with_at_least(self, many: float) -> Spans:
         """Return when at least so many are busy."""
@@ -149,11 +149,8 @@ def contention_signals(
 
 
 def _pauses_by_load(
-    called_ps: NDArray[np.int64],
-    track: NDArray[np.int32],
-    judged: Spans,
-    crowded: Spans,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    called_ps: Int64s, track: Int32s, judged: Spans, crowded: Spans
+) -> tuple[Int64s, Int64s]:
     """Return short pauses since the launch before, in busy and in other time."""
     order = np.lexsort((called_ps, track))
     begin, lane = called_ps[order], track[order]
@@ -168,16 +165,16 @@ def _pauses_by_load(
     return pause[chosen & busy], pause[chosen & ~busy]
 
 
-def _contains_times(spans: Spans, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = spans.within(times_ps, times_ps + 1) > 0
+def _contains_times(spans: Spans, times_ps: Int64s) -> Bools:
+    inside: Bools = spans.within(times_ps, times_ps + 1) > 0
     return inside
 
 
-def _high_percentile(pauses: NDArray[np.int64]) -> float | None:
+def _high_percentile(pauses: Int64s) -> float | None:
     return float(np.percentile(pauses, _HIGH)) if len(pauses) else None
 
 
-def _chance_of_longer(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+def _chance_of_longer(a: Int64s, b: Int64s) -> float:
     """Return the one-sided p-value of the Mann-Whitney test that `a` is longer."""
     values, code, count = np.unique(
         np.concatenate((a, b)), return_inverse=True, return_counts=True

@@ -19,8 +19,7 @@ from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.device.activity_classes import ActivityClasses, Exposure
     from stepscope.derive.device.attribution import ActivityOps
     from stepscope.derive.device.correlation import Correlation
@@ -168,7 +167,7 @@ def _judged_copies(
 
 
 def _ops_of_copies(
-    recorded: _Recorded, at: NDArray[np.int64]
+    recorded: _Recorded, at: Int64s
 ) -> tuple[list[str | None], list[str | None]]:
     """Return the op of each copy: its annotation's, its call's, by size or position."""
     activity, ops = recorded.activity, recorded.ops
@@ -230,10 +229,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
 
 
 def _ops_around(
-    activity: pl.DataFrame,
-    at: NDArray[np.int64],
-    names: pl.Series,
-    op: NDArray[np.int32],
+    activity: pl.DataFrame, at: Int64s, names: pl.Series, op: Int32s
 ) -> list[str | None]:
     """Return the ops around each copy if most copies of its kind and size have them.
 

@@ -116,10 +116,7 @@ def fill_signals(
 
 
 def _device_fill(
-    rows: pl.DataFrame,
-    cores: int,
-    threads: int | None,
-    steps: int,
+    rows: pl.DataFrame, cores: int, threads: int | None, steps: int
 ) -> DeviceFill:
     blocks = pl.col("grid_x") * pl.col("grid_y") * pl.col("grid_z")
     block = pl.col("block_x") * pl.col("block_y") * pl.col("block_z")

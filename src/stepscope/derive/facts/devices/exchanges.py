@@ -173,8 +173,7 @@ def exchange_signals(
     # The all-reduces of all hosts, with the steps that they lie in.
     all_reduces = pl.concat(
         host_calls.filter(pl.col("kind") == _KIND).with_columns(
-            host=pl.lit(host),
-            step=pl.when(pl.col("step_row") >= 0).then("step_row"),
+            host=pl.lit(host), step=pl.when(pl.col("step_row") >= 0).then("step_row")
         )
         for host, host_calls in known_hosts(collective_calls).items()
     )

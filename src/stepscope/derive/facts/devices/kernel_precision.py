@@ -34,6 +34,7 @@ from stepscope.units import PS_PER_US
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.activity_classes import ActivityClasses, ClassTotals
     from stepscope.derive.device.attribution import ActivityOps
@@ -67,31 +68,31 @@ class _Kernels(Frozen, frozen=True):
 
     host: str
     activity: pl.DataFrame
-    code: NDArray[np.int32]
+    code: Int32s
     class_count: int
-    classes: NDArray[np.int64]
-    type: NDArray[np.int32]
-    op: NDArray[np.int32]
-    device: NDArray[np.int32]
-    count: NDArray[np.int64]
-    total_ps: NDArray[np.int64]
-    narrow: NDArray[np.bool_]
-    tf32: NDArray[np.bool_]
-    known: NDArray[np.bool_]
-    evidence: NDArray[np.uint8]
+    classes: Int64s
+    type: Int32s
+    op: Int32s
+    device: Int32s
+    count: Int64s
+    total_ps: Int64s
+    narrow: Bools
+    tf32: Bools
+    known: Bools
+    evidence: UInt8s
     eligible: NDArray[np.int8]
-    plain: NDArray[np.bool_]
+    plain: Bools
 
     @property
-    def wide(self) -> NDArray[np.bool_]:
+    def wide(self) -> Bools:
         """Return which classes are eligible and known not to be narrow."""
-        wide: NDArray[np.bool_] = (self.eligible == 1) & ~self.narrow & self.known
+        wide: Bools = (self.eligible == 1) & ~self.narrow & self.known
         return wide
 
     @property
-    def undecided(self) -> NDArray[np.bool_]:
+    def undecided(self) -> Bools:
         """Return which classes may be eligible, and may not."""
-        undecided: NDArray[np.bool_] = (self.eligible < 0) & ~self.plain
+        undecided: Bools = (self.eligible < 0) & ~self.plain
         return undecided
 
     def group_times(self) -> dict[str, int]:
@@ -111,11 +112,11 @@ class _Kernels(Frozen, frozen=True):
         }
         return {name: self.time(classes) for name, classes in chosen.items()}
 
-    def time(self, chosen: NDArray[np.bool_]) -> int:
+    def time(self, chosen: Bools) -> int:
         """Return the time of the kernels of the chosen classes."""
         return int(self.total_ps[chosen].sum())
 
-    def rows(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def rows(self, chosen: Bools) -> Int64s:
         """Return the rows of device_activity of the chosen classes."""
         wanted = np.zeros(self.class_count, np.bool_)
         wanted[self.classes[chosen]] = True
@@ -287,7 +288,7 @@ def _means_of_steps(
     clean = np.zeros(len(windows.rows) + 1, np.bool_)
     clean[rows["window"].to_numpy()] = True
 
-    def mean_ps(chosen: NDArray[np.bool_]) -> int:
+    def mean_ps(chosen: Bools) -> int:
         kernel_rows = kernels.rows(chosen)
         inside = clean[windows_of_times(windows.rows, start_ps[kernel_rows])]
         return int(dur_ps[kernel_rows[inside]].sum()) // len(rows)

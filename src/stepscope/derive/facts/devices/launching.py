@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.device.correlation import Correlation
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.names.event_kinds import EventKinds
@@ -130,7 +131,7 @@ def launches_one_program(
     return bool((held >= 0).mean() >= _HELD and used <= windows.rows.height)
 
 
-def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> NDArray[np.bool_]:
+def _mark_rows(rows: NDArray[np.signedinteger], of: int) -> Bools:
     """Return which of so many rows occur; -1 is none."""
     # None has the last place.
     marked = np.zeros(of + 1, np.bool_)
@@ -198,7 +199,7 @@ def _device_queue(
     held = _elapsed_time(into, edges) - _elapsed_time(out_of, edges)
     mean = np.diff(held, axis=1) / np.maximum(np.diff(edges, axis=1), 1)
 
-    def count_per_step(times: NDArray[np.int64]) -> float:
+    def count_per_step(times: Int64s) -> float:
         return float((windows_of_times(measured, times) >= 0).sum()) / len(measured)
 
     return Queue(
@@ -209,9 +210,7 @@ def _device_queue(
     )
 
 
-def _elapsed_time(
-    since: NDArray[np.int64], until: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _elapsed_time(since: Int64s, until: Int64s) -> NDArray[np.float64]:
     """Return the time from each of some moments until others, added up."""
     total = np.concatenate(([0], np.cumsum(since - since[0]))).astype(np.float64)
     count = np.searchsorted(since, until, side="right")

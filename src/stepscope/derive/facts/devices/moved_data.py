@@ -17,8 +17,8 @@ from stepscope.trace.tables import ACTIVITY_KINDS
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.activity_classes import Exposure
     from stepscope.derive.run_derivation import OfHosts
@@ -65,18 +65,16 @@ class MovedData(Frozen, frozen=True):
 class _Rows(Frozen, frozen=True):
     """Copies in judged steps; `large` are those that are more than a number."""
 
-    device: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    alone_ps: NDArray[np.int64]
-    size: NDArray[np.int64]
-    window: NDArray[np.int64]
-    large: NDArray[np.bool_]
+    device: Int32s
+    kind: UInt8s
+    start_ps: Int64s
+    dur_ps: Int64s
+    alone_ps: Int64s
+    size: Int64s
+    window: Int64s
+    large: Bools
 
-    def sum_by_window(
-        self, chosen: NDArray[np.bool_], values: NDArray[np.int64], windows: int
-    ) -> NDArray[np.int64]:
+    def sum_by_window(self, chosen: Bools, values: Int64s, windows: int) -> Int64s:
         """Sum some rows by window."""
         sums = np.zeros(windows, np.int64)
         np.add.at(sums, self.window[chosen], values[chosen])
@@ -150,9 +148,7 @@ def host_moves(
 
 
 def _judged_copies(
-    activity: pl.DataFrame,
-    alone_ps: NDArray[np.int64],
-    measured: pl.DataFrame,
+    activity: pl.DataFrame, alone_ps: Int64s, measured: pl.DataFrame
 ) -> _Rows:
     # Copies are few of all activities.
     rows = of_kinds(activity, (_FEED, _RESULT, _PEER))
@@ -178,7 +174,7 @@ def _judged_copies(
 
 def _waits_in_turn(
     rows: _Rows, idle: dict[int, Spans], count: int
-) -> tuple[NDArray[np.int64], int | None]:
+) -> tuple[Int64s, int | None]:
     """Return how long the device that is fed last idles while the others are fed.
 
     Also which device that is in most steps. Steps whose devices are fed side by side

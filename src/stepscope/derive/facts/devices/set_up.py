@@ -27,8 +27,7 @@ from stepscope.unavailable import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.device.launch_facts import LaunchFacts
     from stepscope.derive.host.function_frames import FunctionFrames
@@ -76,9 +75,9 @@ class _Calls(Frozen, frozen=True):
         name: Row of `names`.
     """
 
-    start_ps: NDArray[np.int64]
-    dur_ps: NDArray[np.int64]
-    name: NDArray[np.int32]
+    start_ps: Int64s
+    dur_ps: Int64s
+    name: Int32s
     names: Sequence[str]
 
     def spans(self) -> Spans:
@@ -225,16 +224,13 @@ def _recorded_calls(
 
 
 def _innermost_rows(
-    rows: NDArray[np.int64],
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-    dur_ps: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    rows: Int64s, track: Int32s, start_ps: Int64s, dur_ps: Int64s
+) -> Int64s:
     """Return the rows that hold none of the others."""
     order = rows[np.lexsort((-dur_ps[rows], start_ps[rows], track[rows]))]
     ends = start_ps[order] + dur_ps[order]
     holds = (track[order][1:] == track[order][:-1]) & (start_ps[order][1:] < ends[:-1])
-    innermost: NDArray[np.int64] = order[~np.append(holds, np.False_)[: len(order)]]
+    innermost: Int64s = order[~np.append(holds, np.False_)[: len(order)]]
     return innermost
 
 

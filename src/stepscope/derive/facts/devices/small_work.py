@@ -20,8 +20,7 @@ from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.device.kernels import Kernels
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.ops.database import DeviceOps
@@ -119,10 +118,8 @@ def _work_groups(rows: pl.DataFrame, steps: int) -> tuple[WorkGroup, ...]:
 
 
 def _making_batches(
-    classes: HostClasses | Unavailable,
-    track: NDArray[np.int32],
-    start_ps: NDArray[np.int64],
-) -> NDArray[np.bool_]:
+    classes: HostClasses | Unavailable, track: Int32s, start_ps: Int64s
+) -> Bools:
     """Return which ops begin while their thread produces a batch: not the step's."""
     making = np.zeros(len(track), np.bool_)
     if isinstance(classes, Unavailable):

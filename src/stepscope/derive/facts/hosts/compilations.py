@@ -18,8 +18,7 @@ from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable, present
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.names.event_kinds import EventKinds
     from stepscope.derive.step_windows.windows import Windows
@@ -81,8 +80,8 @@ def _compiled_functions(
     trace: TraceData,
     kinds: EventKinds,
     measured: pl.DataFrame,
-    rows: NDArray[np.int64],
-    traced: NDArray[np.int64],
+    rows: Int64s,
+    traced: Int64s,
 ) -> tuple[CompiledFunction, ...]:
     events = present(trace.table("events"))
     names = present(trace.table("event_types"))["name"]
@@ -145,11 +144,11 @@ class _PjitCalls(Frozen, frozen=True):
 
     events: pl.DataFrame
     names: pl.Series
-    rows: dict[int, NDArray[np.int64]]
+    rows: dict[int, Int64s]
 
     @classmethod
     def calls_on_threads(
-        cls, trace: TraceData, kinds: EventKinds, compiling: NDArray[np.int64]
+        cls, trace: TraceData, kinds: EventKinds, compiling: Int64s
     ) -> _PjitCalls:
         events = present(trace.table("events"))
         names = present(trace.table("event_types"))["name"]

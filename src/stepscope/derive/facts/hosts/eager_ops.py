@@ -19,8 +19,7 @@ from stepscope.unavailable import Unavailable, present
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.derive.columns.stat_values import StatRows
     from stepscope.derive.host.op_events import HostOpEvents
     from stepscope.derive.names.event_kinds import EventKinds
@@ -85,15 +84,15 @@ class _Runs(Frozen, frozen=True, eq=True):
         name: Row of `names`.
     """
 
-    track: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    self_ps: NDArray[np.int64]
-    eager: NDArray[np.bool_]
-    name: NDArray[np.int32]
+    track: Int32s
+    start_ps: Int64s
+    end_ps: Int64s
+    self_ps: Int64s
+    eager: Bools
+    name: Int32s
     names: pl.Series
 
-    def chosen_rows(self, rows: NDArray[np.int64]) -> _Runs:
+    def chosen_rows(self, rows: Int64s) -> _Runs:
         return _Runs(
             *(self.track[rows], self.start_ps[rows], self.end_ps[rows]),
             self.self_ps[rows],
@@ -252,9 +251,7 @@ def _sum_runs(
     )
 
 
-def _ways_between_ops(
-    runs: _Runs, window: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _ways_between_ops(runs: _Runs, window: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     """Return the step, begin and end of each way from one eager op to the next."""
     if not _is_in_order(runs):
         order = np.lexsort((-runs.end_ps, runs.start_ps, runs.track))

@@ -32,8 +32,7 @@ from stepscope.units import PS_PER_MS, PS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_states import HostStates
     from stepscope.derive.account.naming import Naming
     from stepscope.derive.account.owned_time import Account
@@ -86,8 +85,8 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
     tracks: tuple[int, ...]
     inside: Spans
     working: Spans
-    starts_ps: NDArray[np.int64]
-    ends_ps: NDArray[np.int64]
+    starts_ps: Int64s
+    ends_ps: Int64s
     threads: tuple[int, ...]
     called: RanOps
     ran: RanOps
@@ -219,7 +218,7 @@ class FunctionRuns(Frozen, frozen=True, dict=True):
         return Spans.union_of(every) & self.inside
 
     @cached_property
-    def _runs_by_type(self) -> tuple[NDArray[np.int64], ...]:
+    def _runs_by_type(self) -> tuple[Int64s, ...]:
         of = self.frames
         asked = np.flatnonzero(np.isin(of.track, self.tracks))
         rows = asked[np.argsort(of.type[asked], kind="stable")]
@@ -252,12 +251,12 @@ class FunctionTime(Frozen, frozen=True, dict=True):
         return () if lines is None else lines.working_lines(self.kinds)
 
     @cached_property
-    def rows(self) -> NDArray[np.bool_]:
+    def rows(self) -> Bools:
         """Return which of all frames are calls of it."""
         return np.isin(self.runs.frames.type, self.kinds)
 
     @cached_property
-    def called_rows(self) -> NDArray[np.bool_]:
+    def called_rows(self) -> Bools:
         """Return which of all frames it called."""
         return self.runs.frames.rows_called_from(self.rows)
 

@@ -18,8 +18,8 @@ from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.host_waits import HostWaits
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.core_time import CoreTime
@@ -192,10 +192,10 @@ class RareFunctions(Frozen, frozen=True):
     """
 
     frames: FunctionFrames
-    starts_ps: NDArray[np.int64]
-    ends_ps: NDArray[np.int64]
+    starts_ps: Int64s
+    ends_ps: Int64s
 
-    def of(self, chosen: NDArray[np.bool_], excess_ps: int) -> Part | None:
+    def of(self, chosen: Bools, excess_ps: int) -> Part | None:
         """Return the program's function that makes some steps longer than the others.
 
         Of a function and what it calls the function counts. There is none where no

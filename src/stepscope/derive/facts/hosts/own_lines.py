@@ -24,8 +24,7 @@ from stepscope.units import PS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int64s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.host.function_frames import FunctionFrames
     from stepscope.derive.host.function_lines import FunctionLines
@@ -119,7 +118,7 @@ class LineRuns(Frozen, frozen=True):
             pieces[-1].append(line)
         return tuple(_merge_lines(lines) for lines in pieces)
 
-    def _in_frameworks(self, times_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _in_frameworks(self, times_ps: Int64s) -> Bools:
         """Return at which times a framework's function is a thread's innermost one."""
         frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
         kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
@@ -153,7 +152,7 @@ def _merge_lines(lines: Sequence[OwnLines]) -> OwnLines:
     )
 
 
-def _sample_times(spans: Spans, hz: float) -> NDArray[np.int64]:
+def _sample_times(spans: Spans, hz: float) -> Int64s:
     """Return when samples found what they say, which lasts as long around each."""
     lengths = spans.end_ps - spans.start_ps
     counts = np.maximum(np.rint(lengths * (hz / PS_PER_S)).astype(np.int64), 1)
@@ -161,7 +160,7 @@ def _sample_times(spans: Spans, hz: float) -> NDArray[np.int64]:
         np.cumsum(counts) - counts, counts
     )
     share = (number + 0.5) / np.repeat(counts, counts)
-    found: NDArray[np.int64] = np.repeat(spans.start_ps, counts) + (
+    found: Int64s = np.repeat(spans.start_ps, counts) + (
         share * np.repeat(lengths, counts)
     ).astype(np.int64)
     return found

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.derive.input_pipeline.worker_functions import (
         WorkerFunction,
         WorkerFunctions,
@@ -112,10 +112,7 @@ def machine_cores(*, trace: TraceData) -> int | None:
 
 
 def _mean_cores(
-    trace: TraceData,
-    name: str,
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    trace: TraceData, name: str, starts: Int64s, ends: Int64s
 ) -> float | None:
     """Return the mean of a counter of processor time in the steps, in cores."""
     readings = counter_readings(trace, name)

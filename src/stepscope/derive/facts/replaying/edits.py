@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s
     from stepscope.derive.account.owned_time import Account
     from stepscope.derive.replay.claims import Edit
     from stepscope.derive.replay.nodes import Graph
@@ -148,9 +148,9 @@ class Recorded(Frozen, frozen=True):
     host_classes: HostClasses
     device_sets: DeviceSets | Unavailable
     tracks: pl.DataFrame
-    class_of: NDArray[np.int32]
-    copies: Mapping[str, NDArray[np.bool_]]
-    exchanges: NDArray[np.bool_]
+    class_of: Int32s
+    copies: Mapping[str, Bools]
+    exchanges: Bools
     topics: Mapping[int | None, Mapping[str, Spans]]
 
     @property
@@ -320,10 +320,10 @@ def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> E
     )
 
 
-def _nodes_of_device(recorded: Recorded, device: int | None) -> NDArray[np.bool_]:
+def _nodes_of_device(recorded: Recorded, device: int | None) -> Bools:
     nodes = recorded.graph.nodes
     of_track = recorded.tracks["device"].fill_null(-1).to_numpy()
-    on_device: NDArray[np.bool_] = (nodes.row >= 0) & (of_track[nodes.track] == device)
+    on_device: Bools = (nodes.row >= 0) & (of_track[nodes.track] == device)
     return on_device
 
 
@@ -341,10 +341,7 @@ def _speed_up_kernels(change: Faster | Joined, recorded: Recorded) -> Edits:
 
 
 def _scale_work(
-    graph: Graph,
-    chosen: NDArray[np.bool_],
-    left: tuple[float, float],
-    joined: Sequence[Edit] = (),
+    graph: Graph, chosen: Bools, left: tuple[float, float], joined: Sequence[Edit] = ()
 ) -> Edits:
     """Return what it does that some work takes a part of its time, beside `joined`."""
     least, most = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
@@ -357,9 +354,7 @@ def _scale_work(
     )
 
 
-def _number_runs(
-    graph: Graph, chosen: NDArray[np.bool_], shortest: int
-) -> NDArray[np.int32]:
+def _number_runs(graph: Graph, chosen: Bools, shortest: int) -> Int32s:
     """Return by node the number of its run of chosen activities, -1 for none.
 
     Activities are nodes by stream and start; a run stays within a window.

@@ -110,10 +110,7 @@ class HostReplay(Frozen, frozen=True):
         return low, high
 
     def promised_saving(
-        self,
-        edits: Sequence[Edits],
-        limits: Limits | None,
-        bound: Saving | None,
+        self, edits: Sequence[Edits], limits: Limits | None, bound: Saving | None
     ) -> Saving | None:
         """Return what changes gain as a promise about the mean step.
 

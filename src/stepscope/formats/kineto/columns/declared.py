@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from msgspec import Raw
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.json.messages import (
         ApiArgs,
         DeviceArgs,
@@ -109,7 +109,7 @@ def memory_frame(events: Sequence[MemoryArgs]) -> pl.DataFrame:
 
 def op_arrays(
     ops: Sequence[OpArgs], shapes: Interned[tuple[bytes, bytes]]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Int64s, Int32s]:
     """Return the `External id` of each op, -1 for none, and the number of its shape."""
     external = _external_ids(ops).fill_null(-1).to_numpy()
     types = [it.types for it in ops]
@@ -147,13 +147,13 @@ class EventColumns(Frozen, frozen=True, kw_only=True, eq=True):
         start_ns, dur_ns: int64.
     """
 
-    ordinal: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    name: NDArray[np.int32]
-    process: NDArray[np.int32]
-    thread: NDArray[np.int32]
-    start_ns: NDArray[np.int64]
-    dur_ns: NDArray[np.int64]
+    ordinal: Int64s
+    kind: UInt8s
+    name: Int32s
+    process: Int32s
+    thread: Int32s
+    start_ns: Int64s
+    dur_ns: Int64s
 
 
 class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -166,7 +166,7 @@ class DeviceColumns(Frozen, frozen=True, kw_only=True, eq=True):
             where not recorded.
     """
 
-    place: NDArray[np.int64]
+    place: Int64s
     frame: pl.DataFrame
 
 
@@ -179,9 +179,9 @@ class OpColumns(Frozen, frozen=True, kw_only=True, eq=True):
         shape: int32; number of the operands' shapes and types.
     """
 
-    place: NDArray[np.int64]
-    external: NDArray[np.int64]
-    shape: NDArray[np.int32]
+    place: Int64s
+    external: Int64s
+    shape: Int32s
 
 
 class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
@@ -193,7 +193,7 @@ class MemoryColumns(Frozen, frozen=True, kw_only=True, eq=True):
             `reserved` (Int64); null where not recorded.
     """
 
-    place: NDArray[np.int64]
+    place: Int64s
     frame: pl.DataFrame
 
 
@@ -206,10 +206,10 @@ class LinkColumns(Frozen, frozen=True, kw_only=True, eq=True):
         start_ns: int64; when the op at this end begins.
     """
 
-    id: NDArray[np.int64]
-    process: NDArray[np.int32]
-    thread: NDArray[np.int32]
-    start_ns: NDArray[np.int64]
+    id: Int64s
+    process: Int32s
+    thread: Int32s
+    start_ns: Int64s
 
 
 class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
@@ -220,7 +220,7 @@ class PackedValues(Frozen, frozen=True, kw_only=True, eq=True):
         json: By entry, an object of values by name.
     """
 
-    place: NDArray[np.int64]
+    place: Int64s
     json: list[Raw]
 
 
@@ -292,7 +292,7 @@ class Interned(dict[_Value, int], Generic[_Value]):
         number = self[value] = len(self)
         return number
 
-    def numbers(self, values: Sequence[_Value]) -> NDArray[np.int32]:
+    def numbers(self, values: Sequence[_Value]) -> Int32s:
         """Return the number of each value."""
         return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 

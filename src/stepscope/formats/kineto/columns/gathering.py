@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.json.batches import AnyEvent, Batch
     from stepscope.formats.kineto.json.document import Document
     from stepscope.xspace.vocabulary import Forwarded
@@ -248,7 +249,7 @@ class _Gathering:
             frame=_stack_frames(self._frames, name, schema),
         )
 
-    def _classify_events(self, events: Sequence[AnyEvent]) -> NDArray[np.uint8]:
+    def _classify_events(self, events: Sequence[AnyEvent]) -> UInt8s:
         """Return what each event is; decided once per distinct phase and category."""
         phase = self._phases.numbers([it.ph for it in events])
         category = self._categories.numbers([it.cat for it in events])
@@ -269,7 +270,7 @@ class _Gathering:
                 self._unknown["phase"][what or "(none)"] += int(counts[number])
             if where is not None and is_foreign(what, where):
                 self._unknown["foreign"][where] += int(counts[number])
-        kind: NDArray[np.uint8] = of_pair[pair]
+        kind: UInt8s = of_pair[pair]
         for row in np.flatnonzero(kind == EventClass.INSTANT).tolist():
             event = events[row]
             if event.name == _MEMORY:
@@ -279,11 +280,7 @@ class _Gathering:
         return kind
 
     def _refuse_events(
-        self,
-        events: Sequence[AnyEvent],
-        rows: NDArray[np.int64],
-        start: NDArray[np.int64],
-        dur: NDArray[np.int64],
+        self, events: Sequence[AnyEvent], rows: Int64s, start: Int64s, dur: Int64s
     ) -> None:
         for row, begin, length in zip(
             rows.tolist(), start.tolist(), dur.tolist(), strict=True
@@ -309,10 +306,10 @@ class _Gathering:
     def _add_events(
         self,
         events: Sequence[AnyEvent],
-        rows: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        start: NDArray[np.int64],
-        dur: NDArray[np.int64],
+        rows: Int64s,
+        kind: UInt8s,
+        start: Int64s,
+        dur: Int64s,
     ) -> None:
         chosen = [events[row] for row in rows.tolist()]
         known = len(self._names)
@@ -345,9 +342,7 @@ class _Gathering:
             self._append_column("op_shape", shape)
         self._kept += len(chosen)
 
-    def _mark_annotations(
-        self, kind: NDArray[np.uint8], name: NDArray[np.int32], known: int
-    ) -> NDArray[np.uint8]:
+    def _mark_annotations(self, kind: UInt8s, name: Int32s, known: int) -> UInt8s:
         """Ranges that producers call operators are annotations."""
         for value, number in list(self._names.items())[known:]:
             if value is None:
@@ -364,7 +359,7 @@ class _Gathering:
         renamed = (kind == EventClass.OP) & annotation[name]
         return np.where(renamed, np.uint8(EventClass.ANNOTATION), kind)
 
-    def _add_links(self, batch: Batch, rows: NDArray[np.int64]) -> None:
+    def _add_links(self, batch: Batch, rows: Int64s) -> None:
         if not len(rows):
             return
         chosen = [batch.events[row] for row in rows.tolist()]

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-    from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.assemble import Track
     from stepscope.formats.kineto.columns.declared import FileColumns, OpColumns
     from stepscope.formats.kineto.decoded.timeline import EventTypes, Timeline
@@ -68,9 +68,9 @@ class OpLinks(Frozen, frozen=True, kw_only=True, eq=True):
             place of the operator's.
     """
 
-    of_activity: NDArray[np.int32]
-    of_memory: NDArray[np.int32]
-    call_of_activity: NDArray[np.int64]
+    of_activity: Int32s
+    of_memory: Int32s
+    call_of_activity: Int64s
     repeated: int
 
 
@@ -84,8 +84,8 @@ class OpTexts(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     strings: tuple[str, ...]
-    name: NDArray[np.int32]
-    shape: NDArray[np.int32]
+    name: Int32s
+    shape: Int32s
 
 
 def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
@@ -137,9 +137,7 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
     return OpTexts(strings=tuple(handles), name=name, shape=shape)
 
 
-def _ops_by_external_id(
-    ops: OpColumns, frame: pl.DataFrame
-) -> tuple[NDArray[np.int32], int]:
+def _ops_by_external_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[Int32s, int]:
     if frame.is_empty():
         return np.zeros(0, np.int32), 0
     wanted = filled(frame["external"], -1)
@@ -152,7 +150,7 @@ def _ops_by_external_id(
     return found, int(np.count_nonzero(same & (wanted >= 0)))
 
 
-def _ops_around_events(columns: FileColumns, timeline: Timeline) -> NDArray[np.int32]:
+def _ops_around_events(columns: FileColumns, timeline: Timeline) -> Int32s:
     op_at = np.full(len(columns.events.kind), -1, np.int32)
     op_at[columns.ops.place] = np.arange(len(columns.ops.place), dtype=np.int32)
     found = np.full(len(op_at), -1, np.int32)
@@ -278,6 +276,6 @@ class Recording:
         except LENIENT_ERRORS:
             return json_value(raw)
 
-    def rows_named(self, chosen: list[bool]) -> NDArray[np.int64]:
+    def rows_named(self, chosen: list[bool]) -> Int64s:
         """Return rows of the events whose types are chosen, ascending."""
         return np.flatnonzero(np.array(chosen, np.bool_)[self.timeline.type])

@@ -24,8 +24,7 @@ from stepscope.units import PS_PER_NS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.columns.declared import EventColumns, FileColumns
 
 #: Whether a producer says of a class of events that they are operators, and ranges that
@@ -45,8 +44,8 @@ class EventTypes(Frozen, frozen=True, kw_only=True, eq=True):
             where that is not recorded.
     """
 
-    of_event: NDArray[np.int32]
-    name: NDArray[np.int32]
+    of_event: Int32s
+    name: Int32s
     op: list[bool | None]
     annotation: list[bool | None]
 
@@ -85,11 +84,11 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         far: Places of events refused because they lie weeks away from the others.
     """
 
-    kind: NDArray[np.uint8]
-    place: NDArray[np.int64]
-    row: NDArray[np.int32]
+    kind: UInt8s
+    place: Int64s
+    row: Int32s
     base_ns: int
-    far: NDArray[np.int64]
+    far: Int64s
 
     def hull(self, tracks: Sequence[int]) -> tuple[int, int] | None:
         """First start and last end of the events of some tracks; None without any."""
@@ -99,11 +98,7 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
 
 
 def build_timeline(
-    events: EventColumns,
-    types: NDArray[np.int32],
-    track: NDArray[np.int32],
-    *,
-    tracks: int,
+    events: EventColumns, types: Int32s, track: Int32s, *, tracks: int
 ) -> Timeline:
     """Order all events; those without a track or far off are left out.
 

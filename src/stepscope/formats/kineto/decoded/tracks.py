@@ -20,8 +20,7 @@ from stepscope.trace.reading.nullable import absent, filled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.kineto.columns.declared import DeviceColumns, FileColumns
 
 _HOST: Final = "/host:CPU"
@@ -47,7 +46,7 @@ class Placement(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     tracks: list[Track]
-    track: NDArray[np.int32]
+    track: Int32s
     main_process: int | None
 
 
@@ -120,12 +119,12 @@ class _Placing:
         if not len(place):
             return
         # In older files the process number is the device, and the thread the stream.
-        device: NDArray[np.int64] = filled(what.frame["device"], -1)
+        device: Int64s = filled(what.frame["device"], -1)
         missing = absent(what.frame["device"])
         if missing.any():
             pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
             device = np.where(missing, pids[self._events.process[place]], device)
-        stream: NDArray[np.int64] = filled(what.frame["stream"], -1)
+        stream: Int64s = filled(what.frame["stream"], -1)
         missing = absent(what.frame["stream"])
         if missing.any():
             tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
@@ -250,8 +249,8 @@ class _Placing:
         return self._shown.get((device, stream), f"stream {stream}")
 
     def _pairs_of_process_and_thread(
-        self, rows: NDArray[np.int64]
-    ) -> Iterable[tuple[int, int, NDArray[np.int64]]]:
+        self, rows: Int64s
+    ) -> Iterable[tuple[int, int, Int64s]]:
         """Distinct (process, thread) numbers, and the places in `rows` of each."""
         width = max(len(self._event_columns.threads), 1)
         pair = self._events.process[rows].astype(np.int64) * width
@@ -261,7 +260,7 @@ class _Placing:
 
     def _put_on_track(
         self,
-        rows: NDArray[np.int64],
+        rows: Int64s,
         key: tuple[object, ...],
         order: tuple[int, ...],
         track: Track,
@@ -275,9 +274,7 @@ class _Placing:
         self._track[rows] = number
 
 
-def _group_places(
-    numbers: NDArray[np.int64],
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _group_places(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
     """Yield each distinct number with its places, in one sort whatever their count."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]

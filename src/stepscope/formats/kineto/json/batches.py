@@ -33,8 +33,7 @@ from stepscope.formats.kineto.json.times import Microseconds, nanoseconds_of_tex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.formats.kineto.json.document import Document
 
 #: Long enough that the work between two stretches does not count, short enough that
@@ -87,7 +86,7 @@ class Batch:
 
     events: Sequence[AnyEvent] = ()
     arguments: Sequence[Raw] = ()
-    start_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    start_ns: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
     decimals: bool = False
     refused: list[tuple[int, str]] = field(default_factory=list)
     too_large: list[str] = field(default_factory=list)

@@ -31,7 +31,7 @@ from stepscope.xspace.reading.source import open_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from stepscope.array_types import UInt8s
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACE: Final = re.compile(rb"\s*")
@@ -79,7 +79,7 @@ class Document(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     name: str
-    data: NDArray[np.uint8]
+    data: UInt8s
     fields: dict[str, bytes]
     begin: int
     end: int
@@ -103,9 +103,7 @@ def open_document(
     return find_document_parts(data, str(path), damaged=bool(damage))
 
 
-def find_document_parts(
-    data: NDArray[np.uint8], name: str, *, damaged: bool = False
-) -> Document:
+def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Document:
     """Find the parts of a document.
 
     Args:
@@ -158,7 +156,7 @@ def find_document_parts(
 
 
 def _parts_around_events(
-    data: NDArray[np.uint8], view: memoryview, start: int, name: str, *, damaged: bool
+    data: UInt8s, view: memoryview, start: int, name: str, *, damaged: bool
 ) -> Document | None:
     """Return the parts of a document around whose events everything else is short.
 
@@ -189,7 +187,7 @@ def _parts_around_events(
     return None
 
 
-def _view_of_bytes(data: NDArray[np.uint8]) -> memoryview:
+def _view_of_bytes(data: UInt8s) -> memoryview:
     # Arrays have had the buffer protocol all along, which their stubs do not say.
     return memoryview(cast("bytes", data))
 
@@ -201,7 +199,7 @@ def _decode_fields(part: memoryview | bytes, opening: bytes) -> dict[str, Raw]:
 
 
 def _parts_of_damaged(
-    data: NDArray[np.uint8], name: str, start: int, *, opening: bytes, why: str
+    data: UInt8s, name: str, start: int, *, opening: bytes, why: str
 ) -> Document:
     """Return the parts of a document that is no JSON as a whole."""
     view = _view_of_bytes(data)

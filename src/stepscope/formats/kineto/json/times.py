@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
+
 #: In place of a time that makes no sense or is not there.
 IMPOSSIBLE: Final = np.iinfo(np.int64).min
 
@@ -79,7 +81,7 @@ class Microseconds(Frozen, frozen=True):
             return False
         return bool(np.abs(numbers).max() >= _EXACT_BELOW)
 
-    def to_nanoseconds(self) -> NDArray[np.int64]:
+    def to_nanoseconds(self) -> Int64s:
         """Convert; `IMPOSSIBLE` where there is no number."""
         if self.numbers is None:
             found = (_nanoseconds_of_value(it) for it in self.values)
@@ -94,7 +96,7 @@ class Microseconds(Frozen, frozen=True):
         return _nanoseconds_of_doubles(self.numbers)
 
 
-def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> NDArray[np.int64]:
+def nanoseconds_of_text(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
     """Convert microseconds from the numbers as they are written."""
     joined = b",".join(texts)
     if _have_three_decimals(joined, len(texts)):
@@ -122,7 +124,7 @@ def _have_three_decimals(joined: bytes, count: int) -> bool:
     return len(ends) == count and bool((ends - points == _DECIMALS + 1).all())
 
 
-def _nanoseconds_of_doubles(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+def _nanoseconds_of_doubles(numbers: NDArray[np.float64]) -> Int64s:
     possible = np.abs(numbers) < float(_LAST_US)
     sane = np.where(possible, numbers, 0.0)
     # The fraction is exact; multiplying the whole number would round once more.

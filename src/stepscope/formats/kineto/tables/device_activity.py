@@ -27,6 +27,7 @@ from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.decoded.recording import Recording
 
 #: `Memcpy HtoD (Pageable -> Device)`: the kinds of memory on both sides.
@@ -120,7 +121,7 @@ def collect_activity(recording: Recording) -> Activity:
     )
 
 
-def _activity_kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
+def _activity_kinds(recording: Recording) -> tuple[UInt8s, int]:
     """Return the kind of each activity, and the number of copies without direction."""
     columns = recording.columns
     place = columns.activity.place
@@ -154,16 +155,12 @@ def _activity_kinds(recording: Recording) -> tuple[NDArray[np.uint8], int]:
         nulls_equal=True,
         maintain_order="left",
     )
-    code: NDArray[np.uint8] = found_rows["code"].to_numpy()
+    code: UInt8s = found_rows["code"].to_numpy()
     return code, int(found_rows["undirected"].sum())
 
 
 def _activity_frame(
-    recording: Recording,
-    entries: NDArray[np.int64],
-    event: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    geometry: NDArray[np.int32],
+    recording: Recording, entries: Int64s, event: Int32s, kind: UInt8s, geometry: Int32s
 ) -> pl.DataFrame:
     line, tracks = recording.timeline, recording.tracks
     track = line.track[event]
@@ -200,9 +197,7 @@ def _activity_frame(
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
 
 
-def _handles_of_ops(
-    recording: Recording, entries: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _handles_of_ops(recording: Recording, entries: Int64s) -> tuple[Int32s, Int32s]:
     """Return handles of the operator's name and its operands' shapes, -1 for none."""
     columns = recording.columns
     op = recording.links.of_activity[entries]

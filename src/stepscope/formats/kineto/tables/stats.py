@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.kineto.decoded.recording import Recording
 
 
@@ -64,8 +65,8 @@ _SIGNED_END: Final = 2**63
 
 def gradient_links(
     recording: Recording,
-    sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
-    forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
+    sequence: tuple[Int32s, Int64s],
+    forward_thread: tuple[Int32s, Int64s],
 ) -> pl.DataFrame:
     """Both ends of every link between an op and the op of its gradient.
 
@@ -108,8 +109,8 @@ def gradient_links(
 
 def _links_by_sequence(
     recording: Recording,
-    sequence: tuple[NDArray[np.int32], NDArray[np.int64]],
-    forward_thread: tuple[NDArray[np.int32], NDArray[np.int64]],
+    sequence: tuple[Int32s, Int64s],
+    forward_thread: tuple[Int32s, Int64s],
 ) -> pl.DataFrame:
     line = recording.timeline
     event, number = sequence
@@ -208,7 +209,7 @@ class _Collecting:
             FORWARD_THREAD: [],
         }
 
-    def add(self, raws: Sequence[Raw], event: NDArray[np.int32]) -> None:
+    def add(self, raws: Sequence[Raw], event: Int32s) -> None:
         """Add the arguments of some events."""
         arguments = _decode_arguments(raws)
         counts = np.fromiter(map(len, arguments), np.int64, len(arguments))
@@ -237,9 +238,7 @@ class _Collecting:
                 found["value"].to_numpy(),
             )
 
-    def _integers_of_name(
-        self, name: str
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _integers_of_name(self, name: str) -> tuple[Int32s, Int64s]:
         events, values = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for event, kind, value in self._numbers[name]:
             whole = kind == INT
@@ -285,21 +284,13 @@ class _Collecting:
         )
         return EventValues(frame=frame, strings=strings)
 
-    def _add_part(
-        self,
-        name: str,
-        event: NDArray[np.int32],
-        kind: NDArray[np.uint8],
-        value: NDArray[np.int64],
-    ) -> None:
+    def _add_part(self, name: str, event: Int32s, kind: UInt8s, value: Int64s) -> None:
         key = np.full(len(event), self._handle_of_text(name), np.int32)
         self._split_parts.append((event, key, kind, value))
         if name in self._numbers:
             self._numbers[name].append((event, kind, value))
 
-    def _add_values(
-        self, name: str, event: NDArray[np.int32], values: Sequence[_Value]
-    ) -> None:
+    def _add_values(self, name: str, event: Int32s, values: Sequence[_Value]) -> None:
         types = set(map(type, values))
         if types == {Raw}:
             values = _decode_scalars(cast("Sequence[Raw]", values))
@@ -370,13 +361,11 @@ def _lenient_scalar(written: bytes) -> _Scalar:
     return value if isinstance(value, int | str) else None
 
 
-def _repeat_kind(kind: int, count: int) -> NDArray[np.uint8]:
+def _repeat_kind(kind: int, count: int) -> UInt8s:
     return np.full(count, kind, np.uint8)
 
 
-def _integer_values(
-    numbers: Sequence[int],
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _integer_values(numbers: Sequence[int]) -> tuple[UInt8s, Int64s]:
     """Integers as signed, those from 2^63 on as unsigned, larger ones as reals."""
     try:
         value = np.fromiter(numbers, np.int64, len(numbers))

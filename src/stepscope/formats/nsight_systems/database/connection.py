@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from stepscope.array_types import UInt8s
 
 EXPORT_AGAIN: Final = (
     "Copy the whole file again, or write it again from the report with "
@@ -58,7 +57,7 @@ class Database(NamedTuple):
     """
 
     connection: sqlite3.Connection
-    data: NDArray[np.uint8]
+    data: UInt8s
 
 
 @contextmanager

@@ -118,9 +118,7 @@ WANTED: Final = {
         ("address", "deviceId", "memKind", "globalPid"),
     ),
     "NVTX_EVENTS": Wanted(
-        ("start", "eventType"),
-        ("end", "globalTid", "textId", "domainId"),
-        ("text",),
+        ("start", "eventType"), ("end", "globalTid", "textId", "domainId"), ("text",)
     ),
     "OSRT_API": Wanted(("start", "end", "nameId", "globalTid")),
     "SCHED_EVENTS": Wanted(("start", "cpu", "isSchedIn", "globalTid")),
@@ -291,10 +289,7 @@ def _frame_schema(wanted: Wanted) -> dict[str, pl.DataType]:
 
 
 def _read_frame(
-    database: Database,
-    table: str,
-    wanted: Wanted,
-    damaged: dict[str, str],
+    database: Database, table: str, wanted: Wanted, damaged: dict[str, str]
 ) -> pl.DataFrame | None:
     """Return the rows of a table; None where it lacks a required column."""
     schema = _frame_schema(wanted)

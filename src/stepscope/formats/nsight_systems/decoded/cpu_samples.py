@@ -126,10 +126,7 @@ def _stacks_of_samples(
     chains = export.frame("SAMPLING_CALLCHAINS").drop_nulls(["id", "stackDepth"])
     named = (pl.col("unresolved") == 0).fill_null(value=True)
     chains = chains.join(looks.select("id"), on="id", how="semi").select(
-        "id",
-        "module",
-        depth="stackDepth",
-        symbol=pl.when(named).then("symbol"),
+        "id", "module", depth="stackDepth", symbol=pl.when(named).then("symbol")
     )
     pairs = chains.select("symbol", "module").unique(maintain_order=True)
     places = [_kind_of_function(export, *pair) for pair in pairs.iter_rows()]

@@ -27,8 +27,7 @@ from stepscope.trace.reading.activity_names import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
@@ -88,7 +87,7 @@ _COLUMNS: Final = {
 _MOST_DEVICES: Final = 2**16
 
 
-def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     """Return the distinct rows of columns of integers, and which one each row is.
 
     Values of most columns lie close together, so that a few multiplications turn
@@ -108,7 +107,7 @@ def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int32]]
     return frame[row], key.astype(np.int32)
 
 
-def _rank_values(column: pl.Series) -> tuple[NDArray[np.int64], int]:
+def _rank_values(column: pl.Series) -> tuple[Int64s, int]:
     """Return numbers from 0 up that differ where the values do, and their bound."""
     least, most = column.min(), column.max()
     if not isinstance(least, int) or not isinstance(most, int):
@@ -118,7 +117,7 @@ def _rank_values(column: pl.Series) -> tuple[NDArray[np.int64], int]:
     return column.to_numpy() - least, most - least + 1
 
 
-def _number_distinct_values(values: pl.Series) -> tuple[NDArray[np.int64], int]:
+def _number_distinct_values(values: pl.Series) -> tuple[Int64s, int]:
     """Number the distinct values, null among them."""
     distinct = values.drop_nulls().unique().sort().to_numpy()
     number = np.searchsorted(distinct, values.fill_null(0).to_numpy())

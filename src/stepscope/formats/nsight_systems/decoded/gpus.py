@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.events import Names
 
@@ -290,7 +289,7 @@ def _only_process(frame: pl.DataFrame) -> int | None:
     return int(process[0]) if one else None
 
 
-def _only_call(called: pl.Series, wanted: pl.Series) -> NDArray[np.int32] | None:
+def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
     """Return the row of the call that has each number, -1 for none.
 
     None where two calls have one number, or the numbers are too far apart for a table.

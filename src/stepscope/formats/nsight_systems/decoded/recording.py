@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.database.rows import Export
     from stepscope.formats.nsight_systems.decoded.beside import Beside
     from stepscope.formats.nsight_systems.decoded.device_work import DeviceWork
@@ -121,10 +119,7 @@ class Recording:
         }
         scheduled = scheduling_turns(export)
         used = cpu_of_process(
-            scheduled,
-            self.names,
-            process=self.main_process,
-            machines=self._machines,
+            scheduled, self.names, process=self.main_process, machines=self._machines
         )
         metrics = gpu_metrics(
             self.export, self.names, self.refused, gpus=self.gpus.by_id
@@ -196,7 +191,7 @@ class Recording:
             machines=self._machines,
         )
 
-    def rows_of(self, origin: Origin) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def rows_of(self, origin: Origin) -> tuple[Int64s, Int32s]:
         """Return places of one sort's events in the order of `events`, and rows."""
         return self.timeline.rows[origin]
 

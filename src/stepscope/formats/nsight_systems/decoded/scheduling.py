@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.formats.nsight_systems.decoded.events import (
-    process_expr,
-    thread_expr,
-)
+from stepscope.formats.nsight_systems.decoded.events import process_expr, thread_expr
 from stepscope.trace.reading.off_core import core_free, core_runs, name_of_wait
 
 if TYPE_CHECKING:
@@ -75,17 +72,10 @@ def off_core(
         pl.col("globalTid").is_in(list(threads)), ~pl.col("on"), pl.col("next_on")
     ).sort("start", maintain_order=True)
     calls = system_calls.select(
-        "globalTid",
-        begun="start",
-        ended=pl.col("start") + pl.col("dur"),
-        call="name",
+        "globalTid", begun="start", ended=pl.col("start") + pl.col("dur"), call="name"
     ).sort("begun", maintain_order=True)
     lost = lost.join_asof(
-        calls,
-        left_on="start",
-        right_on="begun",
-        by="globalTid",
-        check_sortedness=False,
+        calls, left_on="start", right_on="begun", by="globalTid", check_sortedness=False
     )
     got = (
         turns.filter("on")

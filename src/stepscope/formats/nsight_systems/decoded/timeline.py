@@ -21,8 +21,7 @@ from stepscope.units import PS_PER_NS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.nsight_systems.decoded.events import Names
 
 #: Section of a track: threads, streams, waits, memory, ranges that overlap, threads
@@ -44,12 +43,7 @@ SECTIONS: Final = {
 _ON_DEVICE: Final = range(1, 4)
 TRACK_KEY: Final = ("section", "process", "device", "id")
 #: Columns that frames of events need not have → what stands for all their values.
-_USUAL: Final = {
-    "dur": 0,
-    "process": None,
-    "device": None,
-    "said": Said.NEITHER.value,
-}
+_USUAL: Final = {"dur": 0, "process": None, "device": None, "said": Said.NEITHER.value}
 #: What the producer says of a name → columns of `event_types`.
 _SAID: Final = {
     Said.NEITHER: (False, False),
@@ -74,7 +68,7 @@ class Timeline(Frozen, frozen=True, kw_only=True, eq=True):
     events: pl.DataFrame
     event_types: pl.DataFrame
     tracks: pl.DataFrame
-    rows: dict[Origin, tuple[NDArray[np.int64], NDArray[np.int32]]]
+    rows: dict[Origin, tuple[Int64s, Int32s]]
     base_ns: int
     far: int
 
@@ -151,7 +145,7 @@ def build_timeline(
 
 def _order_tracks(
     events: pl.DataFrame, main: int | None
-) -> tuple[pl.DataFrame, NDArray[np.int32]]:
+) -> tuple[pl.DataFrame, Int32s]:
     """Return the distinct tracks in their final order, and the track of each event."""
     # Where no process is the program's own, all are foreign.
     own = pl.lit(main, pl.Int64)

@@ -22,8 +22,7 @@ from stepscope.trace.reading.nullable import nullable
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
@@ -102,7 +101,7 @@ def collect_activity(recording: Recording) -> DeviceTables:
 
 def _launch_geometries(
     recorded: pl.DataFrame, launched: pl.Series
-) -> tuple[pl.DataFrame, NDArray[np.int32], dict[str, int]]:
+) -> tuple[pl.DataFrame, Int32s, dict[str, int]]:
     """Return distinct shapes without impossible values, and which of them each row has.
 
     Also the field of a launch → rows in which it was impossible.

@@ -27,8 +27,7 @@ from stepscope.trace.tables import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s
     from stepscope.formats.nsight_systems.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
 
@@ -90,9 +89,7 @@ def collect_arguments(recording: Recording) -> EventValues:
     return EventValues(frame=frame, strings=tuple(handles))
 
 
-def _value_rows(
-    rows: NDArray[np.int32], values: pl.Series, key: int, kind: int
-) -> pl.DataFrame:
+def _value_rows(rows: Int32s, values: pl.Series, key: int, kind: int) -> pl.DataFrame:
     known = values.is_not_null()
     count = int(known.sum())
     return pl.DataFrame(

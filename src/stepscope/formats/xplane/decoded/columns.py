@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
+
 
 #: Events whose stats are brought into columns at one time: few enough to stay in the
 #: processor's cache, so that wide columns are never held for all events.
@@ -41,9 +43,9 @@ class Values(Frozen, frozen=True, eq=True):
         length: Length of a place.
     """
 
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
     @classmethod
     def none(cls, count: int) -> Values:
@@ -51,7 +53,7 @@ class Values(Frozen, frozen=True, eq=True):
         kind, value = np.zeros(count, np.uint8), np.zeros(count, np.int64)
         return cls(kind, value, np.zeros(count, np.int32))
 
-    def integer_values(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def integer_values(self) -> tuple[Int64s, Bools]:
         """Whole numbers and where there is one.
 
         Writers choose the signed, the unsigned or the real field for a stat;
@@ -67,7 +69,7 @@ class Values(Frozen, frozen=True, eq=True):
         numbers[whole] = reals[whole].astype(np.int64)
         return numbers, present | whole
 
-    def real_values(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def real_values(self) -> tuple[NDArray[np.float64], Bools]:
         """Real numbers and where there is one."""
         numbers = np.zeros(len(self.kind))
         for kind, given in (
@@ -81,7 +83,7 @@ class Values(Frozen, frozen=True, eq=True):
         return numbers, present
 
 
-def handle_series(name: str, handles: NDArray[np.int32]) -> pl.Series:
+def handle_series(name: str, handles: Int32s) -> pl.Series:
     """Return a series of handles; -1 is null."""
     return nullable(name, handles, handles >= 0)
 
@@ -94,7 +96,7 @@ class Texts:
     """
 
     def __init__(
-        self, data: NDArray[np.uint8], strings: Sequence[str], known: Mapping[str, int]
+        self, data: UInt8s, strings: Sequence[str], known: Mapping[str, int]
     ) -> None:
         self.strings = list(strings)
         self._data = data
@@ -114,7 +116,7 @@ class Texts:
             self.strings.append(text)
         return number
 
-    def numbers(self, values: Values) -> NDArray[np.int32]:
+    def numbers(self, values: Values) -> Int32s:
         """Return the number of each value's text; -1 where there is none."""
         numbers = np.full(len(values.kind), -1, dtype=np.int32)
         np.copyto(numbers, values.value, where=values.kind == REF, casting="same_kind")
@@ -129,7 +131,7 @@ class Texts:
             numbers[placed] = np.array(of_id, dtype=np.int32)[interned.ids]
         return numbers
 
-    def series(self, name: str, numbers: NDArray[np.int32]) -> pl.Series:
+    def series(self, name: str, numbers: Int32s) -> pl.Series:
         """Return a series of texts; null where there is none or it means "unknown"."""
         # A place per string, the last one for none: cheaper than sorting the rows.
         number = np.zeros(len(self.strings) + 1, np.int32)
@@ -148,7 +150,7 @@ class Texts:
         return shorten_text(content.decode("utf-8", "replace"))
 
 
-def distinct_handles(handles: NDArray[np.int32], table_size: int) -> NDArray[np.int64]:
+def distinct_handles(handles: Int32s, table_size: int) -> Int64s:
     """Return the handles that occur, ascending; -1 is none."""
     seen = np.zeros(table_size + 1, dtype=np.bool_)
     # -1 marks the entry after the last handle, which is left out.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
     from stepscope.formats.xplane.decoded.shown_texts import Program
     from stepscope.formats.xplane.decoded.tracks import PlaneRole, Track
     from stepscope.xspace.reading.columns import XSpace
@@ -46,11 +47,11 @@ _PROGRAM: Final = "program_id"
 class EventStats(Frozen, frozen=True, eq=True):
     """Stats by final row of events; columns as in `stats`."""
 
-    event: NDArray[np.int32]
-    key: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int32]
+    event: Int32s
+    key: Int32s
+    kind: UInt8s
+    value: Int64s
+    length: Int32s
 
     def part(self, first: int, last: int) -> EventStats:
         """Return some consecutive rows, without copying."""
@@ -63,7 +64,7 @@ class EventStats(Frozen, frozen=True, eq=True):
             self.length[rows],
         )
 
-    def taken(self, rows: NDArray[Any], event: NDArray[np.int32]) -> EventStats:
+    def taken(self, rows: NDArray[Any], event: Int32s) -> EventStats:
         """Return some rows, under other event rows."""
         return EventStats(
             event, self.key[rows], self.kind[rows], self.value[rows], self.length[rows]
@@ -171,7 +172,7 @@ class Recording:
         return self._handles.get(text, -1)
 
     @cached_property
-    def no_text(self) -> NDArray[np.int32]:
+    def no_text(self) -> Int32s:
         """Handles of the texts that mean "unknown"."""
         found = [self.handle(text) for text in NO_TEXT]
         return np.array([it for it in found if it >= 0], dtype=np.int32)
@@ -184,11 +185,11 @@ class Recording:
         names[:] = [strings[handle] for handle in self.space.event_types.name.tolist()]
         return names
 
-    def types_named(self, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def types_named(self, wanted: Callable[[str], bool]) -> Bools:
         """Return by event type whether its name is wanted; each name is asked once."""
         return np.array([wanted(name) for name in self.type_names], dtype=np.bool_)
 
-    def host_rows(self, wanted: Callable[[str], bool]) -> NDArray[np.int64]:
+    def host_rows(self, wanted: Callable[[str], bool]) -> Int64s:
         """Return rows of the host threads' events whose names are wanted, ascending."""
         chosen = self.types_named(wanted)
         if not chosen.any():
@@ -200,7 +201,7 @@ class Recording:
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
-    def host_values(self, key: str) -> tuple[NDArray[np.int64], Values]:
+    def host_values(self, key: str) -> tuple[Int64s, Values]:
         """Return the host threads' events that carry a stat, ascending, with values."""
         handle = self.handle(key)
         stats = []
@@ -253,9 +254,7 @@ class Recording:
         found = pivot_range(self.stats, handles, event_begin=begin, event_end=end)
         return self._own_or_shared(keys, found, self.timeline.type[begin:end])
 
-    def values_at_rows(
-        self, keys: Sequence[str], rows: NDArray[np.int64]
-    ) -> dict[str, Values]:
+    def values_at_rows(self, keys: Sequence[str], rows: Int64s) -> dict[str, Values]:
         """Return stats by name for the events in some rows, own or of their type."""
         handles = [self.handle(key) for key in keys]
         found = pivot_rows(self.stats, handles, rows.astype(np.int32))
@@ -269,7 +268,7 @@ class Recording:
         return _values_by_key(keys, found)
 
     def _own_or_shared(
-        self, keys: Sequence[str], found: Pivot, types: NDArray[np.int32]
+        self, keys: Sequence[str], found: Pivot, types: Int32s
     ) -> dict[str, Values]:
         # What types carry is kept for the next block; None for a name without.
         shared = self._shared_values
@@ -314,9 +313,7 @@ def _values_by_key(keys: Sequence[str], found: Pivot) -> dict[str, Values]:
     }
 
 
-def _with_shared_values(
-    values: Values, shared: Values, types: NDArray[np.int32]
-) -> Values:
+def _with_shared_values(values: Values, shared: Values, types: Int32s) -> Values:
     own = values.kind != 0
     return Values(
         np.where(own, values.kind, shared.kind[types]),

@@ -19,8 +19,7 @@ from stepscope.trace.tables import PLACE_TEXT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int64s
     from stepscope.formats.xplane.decoded.columns import Texts
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Stats, TypeStats, XSpace
@@ -66,10 +65,7 @@ def listed_programs(space: XSpace, program_id: Values) -> dict[int, Program]:
 
 
 def add_shown_texts(
-    texts: Texts,
-    space: XSpace,
-    tracks: Sequence[Track],
-    programs: Iterable[Program],
+    texts: Texts, space: XSpace, tracks: Sequence[Track], programs: Iterable[Program]
 ) -> None:
     """Number every text that `device_activity` may refer to.
 
@@ -112,5 +108,5 @@ def _stat_slices(
         yield space.stats, slice(first, last)
 
 
-def _values_of_rows(stats: Stats | TypeStats, rows: NDArray[np.int64]) -> Values:
+def _values_of_rows(stats: Stats | TypeStats, rows: Int64s) -> Values:
     return Values(stats.kind[rows], stats.value[rows], stats.length[rows])

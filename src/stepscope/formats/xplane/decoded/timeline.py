@@ -24,8 +24,7 @@ from stepscope.xspace.reading.chunks import divide_into_tasks, run_tasks, thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Int32s, Int64s
     from stepscope.formats.xplane.decoded.tracks import Track
     from stepscope.xspace.reading.columns import Lines, XSpace
 
@@ -54,7 +53,7 @@ class TimeBase(Frozen, frozen=True, kw_only=True, eq=True):
     """
 
     epoch_ns: int | None
-    shift_ps: NDArray[np.int64]
+    shift_ps: Int64s
     anchored: int
     impossible: int
 
@@ -75,15 +74,15 @@ class Timeline(PlacedEvents, frozen=True, kw_only=True, eq=True):
         file_rows: How many events the file holds, refused ones too.
     """
 
-    rows: NDArray[np.int64] | None
-    aggregate_track: NDArray[np.int32]
-    aggregate_type: NDArray[np.int32]
-    aggregate_count: NDArray[np.int64]
-    aggregate_ps: NDArray[np.int64]
+    rows: Int64s | None
+    aggregate_track: Int32s
+    aggregate_type: Int32s
+    aggregate_count: Int64s
+    aggregate_ps: Int64s
     negative: int
     impossible: int
     unordered: tuple[int, ...]
-    last_ps: NDArray[np.int64]
+    last_ps: Int64s
     moved_ps: int
     file_rows: int
 
@@ -151,7 +150,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
         impossible = np.setdiff1d(beyond, negative)
     aggregated = space.events.aggregated
     drop = np.unique(np.concatenate([negative, impossible, aggregated]))
-    parts: list[NDArray[np.int64] | range] = []
+    parts: list[Int64s | range] = []
     unordered: list[int] = []
     for row, track in enumerate(tracks):
         ranges = [range(begins[line], ends[line]) for line in track.lines]
@@ -196,7 +195,7 @@ def build_timeline(space: XSpace, tracks: Sequence[Track], base: TimeBase) -> Ti
     )
 
 
-def _survey_lines(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
+def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
     """Return by line: rows with odd times, rows out of order, and the last end."""
     start, dur = space.events.offset_ps, space.events.dur_ps
     begin, end = space.lines.event_begin, space.lines.event_end
@@ -216,9 +215,7 @@ def _survey_lines(space: XSpace, base: TimeBase) -> NDArray[np.int64]:
     return found
 
 
-def _last_ends(
-    start_ps: NDArray[np.int64], dur_ps: NDArray[np.int64], begin: int, end: int
-) -> NDArray[np.int64]:
+def _last_ends(start_ps: Int64s, dur_ps: Int64s, begin: int, end: int) -> Int64s:
     """Return the last end of each block of rows, so that no column of ends is held."""
     blocks = (
         slice(at, min(at + BLOCK_ROWS, end)) for at in range(begin, end, BLOCK_ROWS)
@@ -226,7 +223,7 @@ def _last_ends(
     return np.array([(start_ps[it] + dur_ps[it]).max() for it in blocks], np.int64)
 
 
-def _rows_out_of_range(times: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rows_out_of_range(times: Int64s) -> Int64s:
     """Return rows whose time is so far off that a sum of two would overflow."""
     if not len(times) or (times.min() >= -_LAST_PS and times.max() <= _LAST_PS):
         return _NO_ROWS
@@ -234,13 +231,8 @@ def _rows_out_of_range(times: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _rows_of_track(
-    ranges: Sequence[range],
-    drop: NDArray[np.int64],
-    start: NDArray[np.int64],
-    dur: NDArray[np.int64],
-    *,
-    ordered: bool,
-) -> tuple[NDArray[np.int64] | range, bool]:
+    ranges: Sequence[range], drop: Int64s, start: Int64s, dur: Int64s, *, ordered: bool
+) -> tuple[Int64s | range, bool]:
     """Return the rows of a track in its order, and whether the file has them in it.
 
     Start ascending, then duration descending, then as in the file; `ordered` says that
@@ -270,9 +262,7 @@ def _rows_of_track(
     return rows[np.lexsort((-durs, starts))], False
 
 
-def _order_of_rows(
-    parts: Sequence[NDArray[np.int64] | range], file_rows: int
-) -> NDArray[np.int64] | None:
+def _order_of_rows(parts: Sequence[Int64s | range], file_rows: int) -> Int64s | None:
     """Return all tracks' rows in turn; None where that is the order of the file."""
     at = 0
     for part in parts:

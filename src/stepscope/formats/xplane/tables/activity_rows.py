@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.formats.xplane.decoded.columns import Texts, Values
     from stepscope.formats.xplane.decoded.recording import Recording
 
@@ -61,12 +62,12 @@ class ActivityRows(Frozen, frozen=True, kw_only=True, eq=True):
         occupancy: The tracer's stat; 0 where there is none.
     """
 
-    event: NDArray[np.int32]
-    position: NDArray[np.int32]
+    event: Int32s
+    position: Int32s
     texts: Texts
-    handles: dict[str, NDArray[np.int32]]
-    numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]]
-    passive: NDArray[np.bool_] | None
+    handles: dict[str, Int32s]
+    numbers: dict[str, tuple[Int64s, Bools]]
+    passive: Bools | None
     occupancy: NDArray[np.float64] | None
 
 
@@ -128,6 +129,6 @@ class _Columns:
             self.occupancy[here] = values[_OCCUPANCY].real_values()[0]
 
 
-def no_handles(count: int) -> NDArray[np.int32]:
+def no_handles(count: int) -> Int32s:
     """Return handles of nothing: -1."""
     return np.full(count, -1, dtype=np.int32)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Bools, Int32s, Int64s, UInt8s
+
 
 _PAIR: Final = Pattern(r"([A-Za-z_]+):(\S+)")
 _TRIPLE: Final = Pattern(r"(-?\d+),(-?\d+),(-?\d+)\Z")
@@ -165,10 +167,8 @@ def _recorded_occupancy(pairs: Mapping[str, str], refused: list[str]) -> float |
 
 
 def number_geometries(
-    details: NDArray[np.int32],
-    occupancy: NDArray[np.float64] | None,
-    strings: Sequence[str],
-) -> tuple[NDArray[np.int32], pl.DataFrame, dict[str, int]]:
+    details: Int32s, occupancy: NDArray[np.float64] | None, strings: Sequence[str]
+) -> tuple[Int32s, pl.DataFrame, dict[str, int]]:
     """Number the launch shapes of some kernels.
 
     Args:
@@ -220,10 +220,8 @@ def number_geometries(
 
 
 def _split_by_occupancy(
-    rows: NDArray[np.int32],
-    occupancy: NDArray[np.float64],
-    table: dict[Geometry, int],
-) -> NDArray[np.int32]:
+    rows: Int32s, occupancy: NDArray[np.float64], table: dict[Geometry, int]
+) -> Int32s:
     """Distinguish shapes by the occupancy recorded beside their details."""
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
@@ -255,9 +253,7 @@ class CopyTable:
         strings: Number → text.
     """
 
-    def __init__(
-        self, handles: NDArray[np.int32] | None, strings: Sequence[str]
-    ) -> None:
+    def __init__(self, handles: Int32s | None, strings: Sequence[str]) -> None:
         self._handles = handles
         self._table = len(strings) + 1
         distinct = (
@@ -265,7 +261,7 @@ class CopyTable:
         )
         self._copies = {text: parse_copy(strings[text]) for text in distinct}
 
-    def sizes(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+    def sizes(self) -> tuple[Int64s, Bools] | None:
         """Return bytes by event and where they are known; None where none are."""
         if self._handles is None or not self._copies:
             return None
@@ -281,12 +277,12 @@ class CopyTable:
 
     def resolve(
         self,
-        code: NDArray[np.uint8],
+        code: UInt8s,
         *,
         codes: Mapping[str, int],
-        track: NDArray[np.int32],
-        device: NDArray[np.int64],
-        fallback: NDArray[np.uint8],
+        track: Int32s,
+        device: Int64s,
+        fallback: UInt8s,
     ) -> int:
         """Settle in `code` what names leave open, and count what stays unsettled.
 

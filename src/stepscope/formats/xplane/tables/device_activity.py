@@ -38,6 +38,7 @@ from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int32s, Int64s, UInt8s
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.activity_rows import ActivityRows
     from stepscope.formats.xplane.tables.programs import ProgramRuns
@@ -123,7 +124,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     )
 
 
-def _kind_codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
+def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
     """Return the kind of each event, as far as its name and its own stats say."""
     types = by_row(recording.timeline.type, rows.event)
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
@@ -168,13 +169,13 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> NDArray[np.uint8]:
     return code
 
 
-def _op_handles(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
+def _op_handles(recording: Recording, rows: ActivityRows) -> Int32s:
     """Return the annotation of the framework op of each event, -1 where there is none.
 
     Of a stack of annotations the outermost names the op. Older producers split it into
     levels; where they did not, the whole annotation is cut after its first level.
     """
-    ops: NDArray[np.int32] | None = None
+    ops: Int32s | None = None
     for key in ("tf_op", "level 0", ANNOTATION):
         given = rows.handles.get(key)
         if given is None:
@@ -201,11 +202,7 @@ def _op_handles(recording: Recording, rows: ActivityRows) -> NDArray[np.int32]:
     return no_handles(len(rows.event)) if ops is None else ops
 
 
-def _mark_collectives(
-    rows: ActivityRows,
-    code: NDArray[np.uint8],
-    ops: NDArray[np.int32],
-) -> None:
+def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
     """Kernels that run for a collective op or HLO category are collectives."""
     for handles, is_collective in (
         (ops, is_collective_op),
@@ -222,9 +219,7 @@ def _mark_collectives(
             code[found & (code == _KERNEL)] = _CODES["collective"]
 
 
-def _mark_waits(
-    recording: Recording, rows: ActivityRows, code: NDArray[np.uint8]
-) -> None:
+def _mark_waits(recording: Recording, rows: ActivityRows, code: UInt8s) -> None:
     """Ends of asynchronous transfers wait; those of collectives are collectives."""
     named = [rows.handles.get(key) for key in ("hlo_category", "hlo_op")]
     if any(recording.tracks[it].kind == "core" for it in recording.activity_tracks):
@@ -245,13 +240,13 @@ def _mark_waits(
 def _activity_frame(
     recording: Recording,
     rows: ActivityRows,
-    chosen: slice | NDArray[np.int64],
+    chosen: slice | Int64s,
     columns: dict[str, pl.Series],
     runs: ProgramRuns,
 ) -> pl.DataFrame:
     """Return the declared frame; `columns` are those that were worked out."""
     event, position = rows.event[chosen], rows.position[chosen]
-    here: slice | NDArray[np.int32] = event
+    here: slice | Int32s = event
     if int(event[-1]) - int(event[0]) + 1 == len(event):
         # Streams that lie side by side: their columns need no copy.
         here = slice(int(event[0]), int(event[-1]) + 1)
@@ -295,7 +290,7 @@ def _activity_frame(
 
 
 def _name_columns(
-    recording: Recording, rows: ActivityRows, chosen: slice | NDArray[np.int64]
+    recording: Recording, rows: ActivityRows, chosen: slice | Int64s
 ) -> dict[str, pl.Series]:
     """Return the columns of names, with those that a core's events carry elsewhere."""
     names = {
@@ -319,9 +314,7 @@ def _name_columns(
     return {key: handle_series(key, handles[chosen]) for key, handles in names.items()}
 
 
-def _without_unknown(
-    recording: Recording, handles: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def _without_unknown(recording: Recording, handles: Int32s) -> Int32s:
     """Return the handles, with -1 where the text means "unknown"."""
     distinct = distinct_handles(handles, len(recording.strings))
     if not np.isin(recording.no_text, distinct).any():

@@ -18,6 +18,7 @@ from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.array_types import Int64s
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.formats.xplane.tables.programs import ProgramRuns
     from stepscope.unavailable import Unavailable
@@ -175,7 +176,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     return as_declared(frame, ALLOCATIONS.dtypes())
 
 
-def _order_by_time(recording: Recording, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _order_by_time(recording: Recording, rows: Int64s) -> Int64s:
     """Tracks follow each other in the table of events; time must not."""
     return rows[np.argsort(recording.timeline.start_ps[rows], kind="stable")]
 

@@ -23,8 +23,7 @@ from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 from stepscope.xspace.wire import MalformedMessage
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stepscope.array_types import Bools, Int32s, Int64s
     from stepscope.formats.hlo import HloInstruction
     from stepscope.formats.xplane.decoded.recording import Recording
     from stepscope.unavailable import Unavailable
@@ -48,12 +47,12 @@ class ProgramRuns(Frozen, frozen=True):
         end_ps: When it ended.
     """
 
-    call: NDArray[np.int64]
-    device: NDArray[np.int64]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
+    call: Int64s
+    device: Int64s
+    start_ps: Int64s
+    end_ps: Int64s
 
-    def at(self, device: int, times_ps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, device: int, times_ps: Int64s) -> Int64s:
         """Return the run of a device that each time lies in, -1 for none."""
         first, last = np.searchsorted(self.device, (device, device + 1)).tolist()
         if first == last:
@@ -183,9 +182,7 @@ def read_programs(recording: Recording) -> Programs:
     return Programs(ops, malformed)
 
 
-def program_modules(
-    recording: Recording, program: NDArray[np.int64], present: NDArray[np.bool_]
-) -> NDArray[np.int32]:
+def program_modules(recording: Recording, program: Int64s, present: Bools) -> Int32s:
     """Return the handle of each module's name by program id, -1 if not recorded."""
     names = {
         number: recording.handle(listed.module)

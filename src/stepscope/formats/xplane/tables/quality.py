@@ -94,10 +94,7 @@ def _reported_notes(recording: Recording) -> Iterator[QualityNote]:
         counted = Counter(messages)
         if len(counted) > _MESSAGES:
             yield quality_note(
-                "xplane.many_messages",
-                len(counted),
-                severity=severity,
-                shown=_MESSAGES,
+                "xplane.many_messages", len(counted), severity=severity, shown=_MESSAGES
             )
         for message, times in islice(counted.items(), _MESSAGES):
             dropped = _DROPPED.search(message.lower())
