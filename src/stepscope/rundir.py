@@ -235,7 +235,7 @@ def find_runs(logdir: Path) -> tuple[Run, ...]:
     Raises:
         BadInput: The directory does not exist or cannot be listed.
     """
-    return scan(logdir).runs
+    return scan_directory(logdir).runs
 
 
 def traces_in(directory: Path) -> tuple[HostFiles, ...]:
@@ -292,7 +292,7 @@ def runs_of_listing(files: Mapping[Path, float], top: Path) -> tuple[Run, ...]:
     return newest_first(runs)
 
 
-def scan(logdir: Path) -> Scan:
+def scan_directory(logdir: Path) -> Scan:
     """Look for runs in and below a directory.
 
     A directory that holds traces itself is a run; otherwise runs are the children of

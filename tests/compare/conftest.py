@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepscope.compare.comparison import compare
+from stepscope.compare.comparison import compare_runs
 from stepscope.compare.measured import measure_run
 from stepscope.report.compose import judge_profile
 from stepscope.session import open_profile
@@ -38,7 +38,7 @@ def against() -> Callable[..., Comparison]:
     """`against("new", "base")`: the comparison of two recorded profiles."""
 
     def compared(new: str, base: str, *, same_work: bool = False) -> Comparison:
-        return compare(
+        return compare_runs(
             recorded(base), recorded(new), thresholds=THRESHOLDS, same_work=same_work
         )
 

@@ -127,14 +127,14 @@ def test_kernels_refuse_arrays_that_do_not_fit(form: str) -> None:
     ]
     slots = np.zeros(1, np.int32)
     outputs = [np.zeros((1, 2), dtype) for dtype in (np.int64, np.uint8, np.int32)]
-    assert kernels.pivot(*columns, slots, 0, *outputs) == 2
+    assert kernels.pivot_stats(*columns, slots, 0, *outputs) == 2
     for position in range(5):
         short = list(columns)
         short[position] = short[position][:1]
-        assert kernels.pivot(*short, slots, 0, *outputs) == kernels.BAD_RANGE
+        assert kernels.pivot_stats(*short, slots, 0, *outputs) == kernels.BAD_RANGE
     # The stats belong to event 0, the outputs begin at event 1 or have no slot.
-    assert kernels.pivot(*columns, slots, 1, *outputs) == kernels.BAD_RANGE
-    assert kernels.pivot(*columns, slots + 1, 0, *outputs) == kernels.BAD_RANGE
+    assert kernels.pivot_stats(*columns, slots, 1, *outputs) == kernels.BAD_RANGE
+    assert kernels.pivot_stats(*columns, slots + 1, 0, *outputs) == kernels.BAD_RANGE
 
     of_rows = (np.zeros(2, np.int32), np.zeros(2, np.int64))
     assert kernels.pivot_rows(*columns, slots, *of_rows, *outputs) == 4
@@ -156,7 +156,9 @@ def test_kernels_refuse_arrays_that_do_not_fit(form: str) -> None:
 
     def intern(slots: int, room: int) -> int:
         table = np.full(slots, -1, np.int32)
-        return int(kernels.intern(data, place, length, 1, table, ids, firsts[:room]))
+        return int(
+            kernels.intern_strings(data, place, length, 1, table, ids, firsts[:room])
+        )
 
     assert intern(8, 3) == 3
     assert intern(8, 2) == kernels.NO_ROOM

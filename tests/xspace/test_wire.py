@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.xspace.wire import double, number_field, sized, tag
 
 from stepscope._core import wire
-from stepscope.xspace.wire import MalformedMessage, fields_of, packed_numbers
+from stepscope.xspace.wire import MalformedMessage, packed_numbers, read_fields
 
 MANY = 64
 MESSAGES = st.lists(
@@ -33,7 +33,7 @@ def by_kernel(message: bytes) -> list[tuple[int, int | bytes]] | None:
     owner, tags = np.empty(MANY, np.int32), np.empty(MANY, np.uint32)
     place, size, stop = (np.empty(it, np.int64) for it in (MANY, MANY, 1))
     edges = np.zeros(1, np.int64), np.array([len(message)], np.int64)
-    count = wire.index(data, *edges, owner, tags, place, size, stop)
+    count = wire.index_fields(data, *edges, owner, tags, place, size, stop)
     assert 0 <= count <= MANY
     if stop[0] >= 0:
         return None
@@ -47,7 +47,7 @@ def by_kernel(message: bytes) -> list[tuple[int, int | bytes]] | None:
 
 def in_python(message: bytes) -> list[tuple[int, int | bytes]] | None:
     try:
-        fields = list(fields_of(message))
+        fields = list(read_fields(message))
     except MalformedMessage:
         return None
     return [(it, v if isinstance(v, int) else bytes(v)) for it, v in fields]

@@ -367,7 +367,7 @@ def _rows_fit(
 
 
 @cython.ccall
-def fill(
+def fill_columns(
     data: cython.const[cython.uchar][::1],
     first: cython.longlong,
     last: cython.longlong,

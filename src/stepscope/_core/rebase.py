@@ -176,7 +176,7 @@ def _rewrite_event(
 
 
 @cython.ccall
-def rewrite(
+def rewrite_events(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],
@@ -252,7 +252,7 @@ def rewrite(
 
 
 @cython.ccall
-def times(
+def event_times(
     data: cython.const[cython.uchar][::1],
     begin: cython.const[cython.longlong][::1],
     end: cython.const[cython.longlong][::1],

@@ -13,7 +13,7 @@ from stepscope.capture.ground.affordable import StepCost, lower_options
 from stepscope.capture.ground.annotate import StepTrace
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import Session, current
+from stepscope.capture.recording.session import Session, current_session
 from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def stop(save: bool = True) -> Run:  # noqa: FBT001, FBT002 - TensorFlow's signa
     Raises:
         BadUsage: Nothing is being recorded.
     """
-    session = current()
+    session = current_session()
     if session is None:
         raise BadUsage("nothing is being recorded; ss.start(logdir) begins.")
     return session.stop(save=save)

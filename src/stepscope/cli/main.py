@@ -38,7 +38,7 @@ from stepscope.cli.requests import (
     ShowRequest,
 )
 from stepscope.doctor.kernel_checks import uncompiled_notice
-from stepscope.errors import BadUsage, StepscopeError, one_line
+from stepscope.errors import BadUsage, StepscopeError, printable_line
 from stepscope.serve.built import missing_page_notice
 
 if TYPE_CHECKING:
@@ -217,13 +217,13 @@ class Edge(click.Group):
             said = error.format_message()
             if isinstance(error, click.UsageError) and error.ctx is not None:
                 said = f"{said} See `{error.ctx.command_path} --help`."
-            _print_error(one_line(said))
+            _print_error(printable_line(said))
             sys.exit(_NO_ANSWER)
         except StepscopeError as error:
-            _print_error(one_line(str(error)))
+            _print_error(printable_line(str(error)))
             sys.exit(_NO_ANSWER)
         except OSError as error:
-            _print_error(one_line(refusal_sentence(error)))
+            _print_error(printable_line(refusal_sentence(error)))
             if error.filename in {None, STANDARD_OUTPUT}:
                 drop_output()
             sys.exit(_NO_ANSWER)
@@ -279,4 +279,4 @@ def _print_defect(error: Exception) -> None:
     if os.environ.get("STEPSCOPE_DEBUG"):
         traceback.print_exception(error)
     kind = type(error).__name__
-    _print_error(one_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))
+    _print_error(printable_line(f"{kind}: {error}; {_REPORT_DEFECTS}"))

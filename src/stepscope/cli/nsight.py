@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepscope.capture.launching.harmless import say
-from stepscope.capture.launching.launcher import resolve, supervise
+from stepscope.capture.launching.harmless import say_line
+from stepscope.capture.launching.launcher import resolve_command, supervise_program
 from stepscope.capture.launching.nsight import (
     NcuPlan,
     NsysPlan,
@@ -53,13 +53,13 @@ def record_timeline(asked: NsysRequest) -> int:
         asked.output, asked.range, asked.delay_s, asked.duration_s, asked.profiler_api
     )
     called = nsys_command(tool, plan, arguments)
-    say(shlex.join(called))
-    status = supervise(called, nsys_environment(dict(os.environ)))
+    say_line(shlex.join(called))
+    status = supervise_program(called, nsys_environment(dict(os.environ)))
     raw, report, database = outputs
     if not database.exists():
-        say(_missing_report_words(raw, report, status))
+        say_line(_missing_report_words(raw, report, status))
         return status
-    say(f"wrote {database}")
+    say_line(f"wrote {database}")
     if not asked.no_report:
         with _say_problems():
             _report_on(str(database))
@@ -96,10 +96,10 @@ def measure_kernels(asked: NcuRequest) -> int:
         profiler_api=asked.profiler_api,
     )
     called = ncu_command(tool, plan, arguments)
-    say(shlex.join(called))
-    status = supervise(called, os.environ)
+    say_line(shlex.join(called))
+    status = supervise_program(called, os.environ)
     if not report.exists():
-        say(
+        say_line(
             f"Nsight Compute wrote no report (exit status {status}): no kernel was "
             "chosen, it may not read counters, or there is no driver; it says above "
             "which (docs/nsight.md)"
@@ -109,9 +109,9 @@ def measure_kernels(asked: NcuRequest) -> int:
         from stepscope.formats.registry import printed_tables  # noqa: PLC0415 - as above
 
         table.write_bytes(printed_tables(report, tool))
-        say(f"wrote {report} and {table}")
+        say_line(f"wrote {report} and {table}")
         if asked.beside is None:
-            say(f"see them in a report: stepscope report PATH --kernels {table}")
+            say_line(f"see them in a report: stepscope report PATH --kernels {table}")
         else:
             _report_on(asked.beside, kernels=str(table))
     return status
@@ -141,7 +141,7 @@ def _kernel_patterns(asked: NcuRequest) -> tuple[str, ...]:
 
 def _resolve_program(command: Sequence[str], name: str) -> list[str]:
     """Return the arguments of the program that a tool is to run."""
-    arguments = resolve(command)
+    arguments = resolve_command(command)
     check_alone(arguments, name)
     return arguments
 
@@ -170,4 +170,4 @@ def _say_problems() -> Iterator[None]:
     try:
         yield
     except (StepscopeError, OSError) as error:
-        say(str(error))
+        say_line(str(error))

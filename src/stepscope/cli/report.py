@@ -20,7 +20,7 @@ from stepscope.cli.output import (
 from stepscope.cli.requests import REPORT_FORMS, ReportRequest
 from stepscope.doctor.kernel_checks import uncompiled_notice
 from stepscope.errors import BadUsage
-from stepscope.report.compose import STAGES, compose, explain_rule, judge_profile
+from stepscope.report.compose import STAGES, compose_report, explain_rule, judge_profile
 from stepscope.report.outline import as_markdown, as_text
 from stepscope.report.outline.whole import report_outline
 from stepscope.report.page import Piece, line, plain_text
@@ -92,7 +92,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
         profile = open_profile(*asked.paths, kernels=asked.kernels)
-        document = compose(profile, shown)
+        document = compose_report(profile, shown)
     answers = None
     if kept_in is not None:
         answers = _keep_promises(
@@ -110,7 +110,7 @@ def _report_run(asked: ReportRequest, kept_in: Path | None) -> None:
 
 def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
     # Only of two runs.
-    from stepscope.compare.comparison import compare  # noqa: PLC0415
+    from stepscope.compare.comparison import compare_runs  # noqa: PLC0415
     from stepscope.report.outline.comparison import (  # noqa: PLC0415
         comparison_outline,
     )
@@ -121,7 +121,7 @@ def _compare_runs(asked: ReportRequest, kept_in: Path | None) -> None:
         shown.stage("Findings")
         both = [_measure_run(one, judge_profile(one).findings) for one in (base, new)]
         shown.stage("Comparing")
-        found = compare(
+        found = compare_runs(
             *both,
             thresholds=THRESHOLDS,
             same_work=asked.same_work,
@@ -214,7 +214,7 @@ def compose_with_progress(paths: Sequence[str]) -> Document:
     """Compute everything that a report needs, and show the progress meanwhile."""
     with show_progress(1 + STAGES) as shown:
         shown.stage("Reading")
-        return compose(open_profile(*paths), shown)
+        return compose_report(open_profile(*paths), shown)
 
 
 def show_lines(lines: Sequence[Line], output: str | None = None) -> None:

@@ -15,15 +15,19 @@ import click
 import msgspec
 
 from stepscope.capture.ground.options import LEAST_WINDOW_S, MAX_EVENTS
-from stepscope.capture.launching.harmless import say
+from stepscope.capture.launching.harmless import say_line
 from stepscope.capture.launching.launcher import (
     armed_environment,
-    launch,
-    resolve,
-    supervise,
+    launch_program,
+    resolve_command,
+    supervise_program,
 )
 from stepscope.capture.launching.notes import read_notes
-from stepscope.capture.launching.outcome import describe, keep_the_best, tell_early_ends
+from stepscope.capture.launching.outcome import (
+    describe_outcome,
+    keep_the_best,
+    tell_early_ends,
+)
 from stepscope.capture.launching.plan import RunPlan
 from stepscope.capture.temporary import make_folder
 from stepscope.cli.light_start import check_threads
@@ -82,8 +86,8 @@ def answer_request(request: RunRequest) -> int:
     if not {"--steps", "--record-s"} & set(written):
         choices["max_events"] = MAX_EVENTS
     plan = plan_run(request.logdir, **choices)
-    arguments = resolve(request.command)
-    say(f"recording into {plan.logdir}, run {plan.run}")
+    arguments = resolve_command(request.command)
+    say_line(f"recording into {plan.logdir}, run {plan.run}")
     status = record_program(arguments, plan)
     directory = run_directory(Path(plan.logdir), plan.run)
     with _status_kept("the report"):
@@ -113,7 +117,7 @@ def _answer_served(request: RunRequest, place: str, written: Sequence[str]) -> i
     environment = armed_environment(
         {**os.environ, CERTIFICATE_VARIABLE: files}, VARIABLE, plan.to_text()
     )
-    return supervise(resolve(request.command), environment)
+    return supervise_program(resolve_command(request.command), environment)
 
 
 def _certificate_files(certificate: str | None, key: str | None) -> str:
@@ -151,22 +155,22 @@ def record_program(arguments: Sequence[str], plan: RunPlan) -> int:
     except OSError as error:
         reason = str(error.strerror)
     if reason is not None:
-        say(
+        say_line(
             f"{plan.logdir}: cannot be written to ({reason}): nothing is recorded. "
             "Give another --logdir"
         )
-        return supervise(arguments, os.environ)
+        return supervise_program(arguments, os.environ)
     notes = _folder_for_notes(plan.logdir)
     try:
-        status = launch(arguments, plan._replace(notes=notes), os.environ)
+        status = launch_program(arguments, plan._replace(notes=notes), os.environ)
         with _status_kept("finishing the recording"):
             kept, left_out = keep_the_best(read_notes(notes))
             tell_early_ends(kept, status)
             directory = run_directory(Path(plan.logdir), plan.run)
-            for sentence in describe(
+            for sentence in describe_outcome(
                 kept, left_out, plan, anything=_holds_traces(directory), status=status
             ):
-                say(sentence)
+                say_line(sentence)
     finally:
         with _status_kept("tidying up"):
             shutil.rmtree(notes, ignore_errors=True)
@@ -190,11 +194,11 @@ def _status_kept(what: str) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        say(f"{what} was interrupted")
+        say_line(f"{what} was interrupted")
     except (StepscopeError, OSError) as error:
-        say(str(error))
+        say_line(str(error))
     except BaseException as error:  # noqa: BLE001 - tables that panic raise no `Exception`
-        say(f"{what} failed: {type(error).__name__}: {error}")
+        say_line(f"{what} failed: {type(error).__name__}: {error}")
 
 
 def _holds_traces(directory: Path) -> bool:
@@ -228,7 +232,7 @@ def _report_apart(directory: Path) -> None:
         os.waitpid(process, 0)
         raise
     if os.WIFSIGNALED(ended):
-        say(
+        say_line(
             f"the report was not made: signal {os.WTERMSIG(ended)} ended it. Make it "
             f"where there is more memory: stepscope report {directory}"
         )
@@ -247,7 +251,7 @@ def _print_report(directory: Path) -> None:
         not isinstance(it, Unavailable) and it["begin_ps"].is_not_null().any()
         for it in environments
     ):
-        say("the recording holds no event, so there is nothing to report")
+        say_line("the recording holds no event, so there is nothing to report")
         return
     with contextlib.redirect_stdout(sys.stderr):
         reporting.answer_request(ReportRequest(paths=(str(directory),)))

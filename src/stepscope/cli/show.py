@@ -14,7 +14,7 @@ from stepscope.analysis.model_views import AnnotationDetailResult, ModelViewsRes
 from stepscope.analysis.pod_viewer import PodViewerResult
 from stepscope.analysis.tools import COMPAT, TOOLS, find_tool
 from stepscope.analysis.trace_viewer import TraceViewerResult
-from stepscope.analysis.trace_viewer.events import all_spans
+from stepscope.analysis.trace_viewer.events import trace_spans
 from stepscope.analysis.trace_viewer.viewer import host_traces
 from stepscope.cli.output import (
     check_free,
@@ -110,7 +110,7 @@ def _write_trace(
         quality=recording_doubts(profile),
     )
     hosts, _ = host_traces(profile)
-    spans = all_spans(profile)
+    spans = trace_spans(profile)
     with opened_output(output) as file:
         if output is None or not output.endswith(".gz"):
             to_trace_json.write_trace(answer, hosts, spans, file.write)

@@ -8,7 +8,7 @@ import msgspec
 
 from stepscope.compare.measured import KernelTime
 from stepscope.derive.judging.effect_status import difference_interval
-from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS, owners_of
+from stepscope.derive.step_time.host_time import CATEGORIES, OWNERS, category_owners
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -141,7 +141,7 @@ def breakdown_changes(base: RunTimes, new: RunTimes) -> tuple[Change, ...]:
     changes = []
     for category in CATEGORIES:
         owners, others = (
-            [owner for owner in owners_of(category) if owner in times.owners_ps]
+            [owner for owner in category_owners(category) if owner in times.owners_ps]
             for times in (base, new)
         )
         if owners and owners == others:

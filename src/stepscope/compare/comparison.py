@@ -24,7 +24,7 @@ from stepscope.compare.changes import (
 from stepscope.compare.parity import Parity, check_parity
 from stepscope.compare.promises import Outcome, judge_promises, promises_of_findings
 from stepscope.compare.synthetic import SyntheticInput, synthetic_input
-from stepscope.derive.step_time.host_time import CATEGORIES, owners_of
+from stepscope.derive.step_time.host_time import CATEGORIES, category_owners
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -132,7 +132,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
 
-def compare(
+def compare_runs(
     base: Measured,
     new: Measured,
     *,
@@ -170,7 +170,7 @@ def compare(
         }
     compared["step_time"] = time
     missing = tuple(
-        result.for_field(field)
+        result.missing_field(field)
         for field, result in compared.items()
         if isinstance(result, Unavailable)
     )
@@ -254,7 +254,7 @@ def _step_columns(times: RunTimes, group: int) -> StepColumns:
     for category in CATEGORIES:
         series = [
             times.values_by_step(times.owners_ps[owner])
-            for owner in owners_of(category)
+            for owner in category_owners(category)
             if owner in times.owners_ps
         ]
         if series:

@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
     rows_of_owners,
     rows_with_key,
 )
@@ -27,7 +27,7 @@ from stepscope.derive.steps.chosen import activity_steps, steps
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
@@ -101,7 +101,7 @@ def batch_sizes(profile: ProfileData) -> tuple[int, ...] | None:
         handle = find_handle(profile.trace(host).strings, StatKey.BATCH_SIZE)
         values = rows_with_key(stats, "event", handle)
         events = np.intersect1d(values.owner, handles(stages, "event"))
-        numbers, known = numbers_of(values, events, handle)
+        numbers, known = owner_numbers(values, events, handle)
         sizes.update(numbers[known].tolist())
     return tuple(sorted(sizes)) or None
 
@@ -246,7 +246,7 @@ def _mean_batches(profile: ProfileData, hosts: list[_HostWindows]) -> float | No
 
 def _activities_in_steps(profile: ProfileData, measured: _HostWindows) -> Bools:
     """Return which activities belong to a measured step."""
-    activity = present(profile.table(measured.host, "device_activity"))
+    activity = require_available(profile.table(measured.host, "device_activity"))
     step_of_activity = profile.derived(measured.host, activity_steps)
     if isinstance(step_of_activity, Unavailable):
         return measured.contains_times(ints(activity, "start_ps"))

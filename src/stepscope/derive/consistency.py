@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, ints
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.device.attribution import NoOp
 from stepscope.derive.steps.stored import spans_apart
 from stepscope.trace.quality import QualityNote
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS, duration_text
 
@@ -170,11 +170,11 @@ def kernels_without_op(
     device_activity: pl.DataFrame, activity_ops: ActivityOps
 ) -> list[QualityNote]:
     """Return one note on kernels and collectives; none where all have an op."""
-    is_kernel = by_row(
+    is_kernel = values_by_row(
         np.isin(np.arange(256), _KERNELS), codes(device_activity, "kind")
     )
     reason = np.where(is_kernel, activity_ops.no_op, np.int32(-1))
-    sums = totals_by(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
+    sums = totals_by_code(reason, ints(device_activity, "dur_ps"), count=len(NoOp))
     numbers, times = sums.count.tolist(), sums.total.tolist()
     without = [it for it in NoOp if it != NoOp.NAMED and numbers[it]]
     if not without:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
+from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.columns.arrays import (
     ACTIVITY_CODES,
     accepted_answer,
@@ -21,7 +21,7 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.host.values import int_values
 from stepscope.derive.intervals.nesting import flatten_tracks
 from stepscope.derive.intervals.spans import Spans
@@ -29,7 +29,7 @@ from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.step_time.host_time import STICKY, HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import ascii_only
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
@@ -123,8 +123,8 @@ class HostPhases(Frozen, frozen=True):
         Args:
             event: The events in which the work was done or launched; -1 for none.
         """
-        firm = by_row(self.firm, event, none=UNKNOWN_PHASE)
-        loose = by_row(self.loose, event, none=UNKNOWN_PHASE)
+        firm = values_by_row(self.firm, event, none=UNKNOWN_PHASE)
+        loose = values_by_row(self.loose, event, none=UNKNOWN_PHASE)
         weak = np.where(named != UNKNOWN_PHASE, named, loose)
         return np.where(firm != UNKNOWN_PHASE, firm, weak)
 
@@ -175,10 +175,10 @@ def phases(
         if isinstance(activity_ops, Unavailable):
             return activity_ops
         named = op_phases(activity_ops.ops["name"], activity_ops.ops["type"])
-        phase = by_row(named, activity_ops.op)
+        phase = values_by_row(named, activity_ops.op)
         if not isinstance(correlation, Unavailable):
             called_in = handles(correlation.launches, "event")
-            event = by_row(called_in, correlation.launch_of_activity, none=-1)
+            event = values_by_row(called_in, correlation.launch_of_activity, none=-1)
             phase = host_phases.refine_phases(event, phase)
         shown = {one.device for one in account.devices}
         return _device_phases(windows, device_activity, phase, shown)
@@ -222,7 +222,7 @@ def _device_phases(
     device = handles(activity, "device")
     starts, ends = ints(windows.rows, "start_ps"), ints(windows.rows, "end_ps")
     frames = []
-    numbers = sorted(device[dense(device).first].tolist())
+    numbers = sorted(device[number_values(device).first].tolist())
     for number in [it for it in numbers if it in shown] or numbers:
         here = np.where(device == number, of_activity, np.uint8(none))
         sets = {}
@@ -300,19 +300,19 @@ def host_phases(
     firm_codes = [PHASES.index(phase) for phase in FIRM]
     of_type = range_phases(event_types["name"]).astype(np.int32)
     types = handles(events, "type")
-    own = by_row(_phase_labels(of_type), types)
+    own = values_by_row(_phase_labels(of_type), types)
     is_firm = np.isin(of_type, firm_codes)
     # Most recordings have no such ranges: nothing is written for each event then.
     firm: Int32s = np.broadcast_to(np.int32(-1), types.shape)
     if is_firm.any():
-        firm = by_row(np.where(is_firm, of_type, np.int32(-1)), types)
+        firm = values_by_row(np.where(is_firm, of_type, np.int32(-1)), types)
         _hand_down(event_nesting, firm)
     # Calls of functions hold ops of all phases.
     calls = is_true(host_op_events.ops["call"])
     of_op = np.where(calls, UNKNOWN_PHASE, named).astype(np.int32)
-    op_label = by_row(_phase_labels(of_op), host_op_events.op)
+    op_label = values_by_row(_phase_labels(of_op), host_op_events.op)
     at = host_op_events.event
-    own[at] = np.where(op_label >= 0, op_label, by_row(own, at))
+    own[at] = np.where(op_label >= 0, op_label, values_by_row(own, at))
     _hand_down(event_nesting, own)
     # Most recordings have no links between passes.
     if not isinstance(host_values, Unavailable) and len(
@@ -340,7 +340,7 @@ def _phase_codes(label: Int32s) -> UInt8s:
 
 
 def _hand_down(nesting: Nesting, label: Int32s) -> None:
-    accepted_answer(inherit(nesting.parent, label, 0, len(label)))
+    accepted_answer(inherit_from_parents(nesting.parent, label, 0, len(label)))
 
 
 def range_phases(names: pl.Series) -> UInt8s:

@@ -20,12 +20,12 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
-from stepscope.derive.columns.dense_codes import Codes, combined, dense
+from stepscope.derive.columns.dense_codes import Codes, number_rows, number_values
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 
 if TYPE_CHECKING:
     import polars as pl
@@ -203,7 +203,7 @@ def op_sequences(
         return {}
     dur = ints(events, "dur_ps")
     busy = np.bincount(of_track[event], weights=dur[event], minlength=len(tracks))
-    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
+    captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     fed = np.bincount(of_track[captured], weights=dur[captured], minlength=len(tracks))
     busy[fed >= _WORKER * busy] = 0
     threads = np.argsort(-busy, kind="stable")[: np.count_nonzero(busy)]
@@ -248,7 +248,7 @@ def instruction_sequence(
 def program_threads(tracks: pl.DataFrame) -> Bools:
     """Return True for rows of `tracks` that are host threads, not input workers."""
     thread = TRACK_CODES["thread"]
-    on_host: Bools = absent(tracks["device"])
+    on_host: Bools = absent_mask(tracks["device"])
     worker: Bools = tracks["name"].str.starts_with(_RUNNER).to_numpy()
     found: Bools = (codes(tracks, "kind") == thread) & on_host & ~worker
     return found
@@ -267,7 +267,7 @@ def sequence_of_events(
     if not short.all():
         event, start, dur = event[short], start[short], dur[short]
     pauses, weight = _pauses_and_union(start, dur)
-    symbols = dense(handles(events, "type")[event])
+    symbols = number_values(handles(events, "type")[event])
     return SymbolSequence(
         what=what,
         symbol=symbols.code,
@@ -287,7 +287,7 @@ def _kernel_symbols(device_activity: pl.DataFrame, row: Int64s) -> Codes:
         for column in ("type", "geometry", "op", "hlo_op")
         if device_activity[column].null_count() < len(device_activity)
     ]
-    return combined(columns)
+    return number_rows(columns)
 
 
 def _pauses_and_union(start: Int64s, dur: Int64s) -> tuple[Int64s, Int64s]:

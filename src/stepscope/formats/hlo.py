@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stepscope.formats.hlo_shapes import ATTRIBUTE_FIELDS, attributes_text, shape_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.xspace.wire import fields_of, numbers_of, packed_numbers, text_of
+from stepscope.xspace.wire import field_text, number_fields, packed_numbers, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,11 +102,11 @@ def parse_module(data: bytes) -> tuple[str, list[HloInstruction]]:
     names: dict[int, str] = {}
     frames: list[_Frame] = []
     schedule: dict[int, list[int]] = {}
-    for number, value in fields_of(data):
+    for number, value in read_fields(data):
         if number == 1 and isinstance(value, memoryview):
-            for inner, part in fields_of(value):
+            for inner, part in read_fields(value):
                 if inner == 1:
-                    name = text_of(part)
+                    name = field_text(part)
                 elif inner == 3 and isinstance(part, memoryview):
                     computation, called, instructions = _read_computation(part)
                     computations[computation] = instructions
@@ -212,15 +212,15 @@ def _is_product(raw: _Raw) -> bool:
 
 
 def _read_schedule(view: memoryview) -> Iterator[tuple[int, list[int]]]:
-    for _, entry in fields_of(view):
+    for _, entry in read_fields(view):
         if not isinstance(entry, memoryview):
             continue
         computation, order = 0, list[int]()
-        for field, value in fields_of(entry):
+        for field, value in read_fields(entry):
             if field == 1 and isinstance(value, int):
                 computation = value
             elif field == 2 and isinstance(value, memoryview):
-                for _, ids in fields_of(value):
+                for _, ids in read_fields(value):
                     order.extend(packed_numbers(ids))
         yield computation, order
 
@@ -235,11 +235,11 @@ def _read_computation(view: memoryview) -> tuple[int, str, list[_Raw]]:
     number = 0
     name = ""
     instructions = []
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field == 5 and isinstance(value, int):
             number = value
         elif field == 1:
-            name = text_of(value)
+            name = field_text(value)
         elif field == 2 and isinstance(value, memoryview):
             instructions.append(_read_instruction(value))
     return number, name, instructions
@@ -252,15 +252,15 @@ def _read_instruction(view: memoryview) -> _Raw:
     lists: dict[int, list[int]] = {36: [], 38: []}
     attributes: dict[int, int | memoryview] = {}
     shape: str | None = None
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field in texts:
-            texts[field] = text_of(value)
+            texts[field] = field_text(value)
         elif field in lists:
             lists[field].extend(packed_numbers(value))
         elif field == 35 and isinstance(value, int):
             number = value
         elif field == 3 and isinstance(value, memoryview):
-            element = numbers_of(value).get(2, 0)
+            element = number_fields(value).get(2, 0)
             shape = shape_text(value, _ELEMENTS)
         elif field in ATTRIBUTE_FIELDS:
             attributes[field] = value
@@ -285,13 +285,13 @@ def _read_op_metadata(
 ) -> tuple[str | None, str | None, str | None, int, int]:
     op_type = op_name = file = None
     line = frame = 0
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field == 1:
-            op_type = text_of(value)
+            op_type = field_text(value)
         elif field == 2:
-            op_name = text_of(value)
+            op_name = field_text(value)
         elif field == 3:
-            file = text_of(value)
+            file = field_text(value)
         elif field == 4 and isinstance(value, int):
             line = value
         elif field == 15 and isinstance(value, int):
@@ -304,16 +304,16 @@ def _read_stack_frames(view: memoryview) -> list[_Frame]:
     files: list[str] = []
     locations: list[tuple[int, int]] = []
     frames: list[int] = []
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if isinstance(value, int):
             continue
         if field == 1:
-            files.append(text_of(value))
+            files.append(field_text(value))
         elif field == 3:
-            numbers = numbers_of(value)
+            numbers = number_fields(value)
             locations.append((numbers.get(1, 0), numbers.get(3, 0)))
         elif field == 4:
-            frames.append(numbers_of(value).get(1, 0))
+            frames.append(number_fields(value).get(1, 0))
     found = []
     for location in frames:
         # All three lists are numbered from 1; 0 is none.

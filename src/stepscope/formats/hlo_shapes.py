@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepscope.xspace.wire import fields_of, numbers_of, packed_numbers
+from stepscope.xspace.wire import number_fields, packed_numbers, read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ def shape_text(
     element = 0
     sizes: list[int] = []
     parts: list[str] = []
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         if field == 2 and isinstance(value, int):
             element = value
         elif field == 3:
@@ -88,7 +88,7 @@ def _braced_list(name: str, numbers: list[int]) -> list[str]:
 
 def _packed_lists(view: memoryview) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for field, value in fields_of(view):
+    for field, value in read_fields(view):
         found.setdefault(field, []).extend(packed_numbers(value))
     return found
 
@@ -133,8 +133,8 @@ def _dims_of_backend_config(text: bytes) -> list[str]:
 def _window_text(view: memoryview) -> str:
     """As HLO writes it; what has its usual value everywhere is left out."""
     sides = [
-        numbers_of(value)
-        for field, value in fields_of(view)
+        number_fields(value)
+        for field, value in read_fields(view)
         if field == 1 and isinstance(value, memoryview)
     ]
     found = ["size=" + "x".join(str(side.get(1, 0)) for side in sides)]

@@ -34,7 +34,7 @@ from stepscope.rundir import (
     host_name,
     newest_first,
     run_of_file,
-    scan,
+    scan_directory,
     shown_name,
 )
 from stepscope.unavailable import Unavailable
@@ -106,7 +106,7 @@ def open_run(run: Run) -> tuple[str, dict[str, TraceData]]:
     return _open_runs([run])
 
 
-def find(path: Path) -> Scan:
+def find_runs(path: Path) -> Scan:
     """Look for every run that a path names.
 
     A log directory may hold many, and so may a directory of trace files under names
@@ -118,7 +118,7 @@ def find(path: Path) -> Scan:
     if not path.is_dir():
         run = run_of_file(path)
         return Scan(runs=(run,), results_only=(), refused=(), directories=0)
-    found = scan(path)
+    found = scan_directory(path)
     runs = with_worker_runs(
         found.runs,
         found.worker_files,
@@ -251,7 +251,7 @@ def newest_run(given: str | os.PathLike[str]) -> Run:
     if remote is not None:
         return _newest_remote_run(remote)
     path = existing_path(given)
-    found = find(path)
+    found = find_runs(path)
     if found.runs:
         return found.runs[0] if path.is_dir() else _name_hosts_by_content(found.runs[0])
     raise _nothing_found(path, found, Counter(_formats_of_files(path).values()))

@@ -101,7 +101,7 @@ class Profiler:
         Raises:
             AlreadyRecording: Someone else records in this process.
         """
-        now = recorder.now()
+        now = recorder.clock_ns()
         self._settle_step()
         if run_meta is not None:
             _warn_unread("run_meta")
@@ -247,7 +247,7 @@ class Profiler:
 
     def _begin_recording(self) -> None:
         self._session = Session.start(self._logdir, self._options)
-        self._since = recorder.now()
+        self._since = recorder.clock_ns()
         self._empty = False
 
     def _settle_step(self) -> None:
@@ -263,7 +263,9 @@ class Profiler:
             )
             return
         self._empty = False
-        recorder.keep(_STEP, added.begin_ns, added.end_ns, step_num=added.step, _r=1)
+        recorder.keep_annotation(
+            _STEP, added.begin_ns, added.end_ns, step_num=added.step, _r=1
+        )
 
     def _end_recording(self) -> Run:
         """Return the newest recording that holds anything, ended and written."""
@@ -297,7 +299,7 @@ class Profiler:
             with StepTrace(step, _STEP):
                 yield
         finally:
-            self._since = recorder.now()
+            self._since = recorder.clock_ns()
 
 
 class _AddedStep(NamedTuple):

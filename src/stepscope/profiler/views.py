@@ -15,10 +15,10 @@ from stepscope.derive.model.view_names import VIEWS
 from stepscope.derive.steps.chosen import steps
 from stepscope.errors import BadUsage
 from stepscope.report import to_pprof, to_table
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.whole import report_outline
-from stepscope.report.page import plain_text, wrapped
+from stepscope.report.page import plain_text, wrap_text
 from stepscope.report.text.model import view_outline
 from stepscope.unavailable import Unavailable
 
@@ -264,7 +264,7 @@ def advise_on(
     if options:
         known = ", ".join(options)
         notes = (f"{known}: every rule is run here, with its own thresholds.",)
-    document = compose(profile)
+    document = compose_report(profile)
     text = plain_text(as_text.render(report_outline(document), width=_page_width()))
     return Advice(_add_notes(text, notes), document.findings, notes)
 
@@ -274,7 +274,9 @@ def _page_width() -> int:
 
 
 def _add_notes(text: str, notes: tuple[str, ...]) -> str:
-    lines = [line for note in notes for line in wrapped(note, _page_width(), indent=2)]
+    lines = [
+        line for note in notes for line in wrap_text(note, _page_width(), indent=2)
+    ]
     return text + plain_text(lines) if notes else text
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.harmless import harmless, say
+from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.notes import program_is_known, program_name
 from stepscope.capture.launching.plan import FRAMEWORKS
 from stepscope.capture.launching.waiting import FORKS, is_launcher, runs_nothing_itself
@@ -129,16 +129,18 @@ class _Listens:
         ).start()
 
     def _count_steps(self, name: str) -> None:
-        from stepscope.capture.launching.counting import install  # noqa: PLC0415 - arming stays light
+        from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
+            install_step_source,
+        )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
         if self._steps.phase is Phase.OVER:
             return
         try:
             with leaving.undisturbed():
-                self._undo.append(install(name, self._counter))
+                self._undo.append(install_step_source(name, self._counter))
         except (ImportError, AttributeError) as missing:
-            say(f"steps of this version of {name} cannot be counted: {missing}")
+            say_line(f"steps of this version of {name} cannot be counted: {missing}")
 
     def _begin_soon(self) -> None:
         # An event that nobody sets, since a program may replace `time.sleep`.
@@ -171,18 +173,18 @@ class _Listens:
             )
         except BadUsage as error:
             if not port:
-                say(f"{_this_process()} cannot be recorded from outside: {error}")
+                say_line(f"{_this_process()} cannot be recorded from outside: {error}")
                 return
             # Another process of the program has it, or somebody else.
             self._server = server.start(
                 0, host=host, token=token, certificate=certificate, open_to=open_to
             )
-            say(f"{_this_process()} found port {port} taken")
+            say_line(f"{_this_process()} found port {port} taken")
         if token and not is_given(None):
             text = f"is recorded by other machines with the token {token}"
-            say(f"{_this_process()} {text}")
+            say_line(f"{_this_process()} {text}")
         trust = " --certificate FILE" if certificate else ""
-        say(
+        say_line(
             f"{_this_process()} listens at {self._server.address}; record it with: "
             f"stepscope capture --attach {os.getpid()}{trust}"
         )

@@ -28,7 +28,7 @@ from stepscope.remote.transport import (
 )
 from stepscope.rundir import TRACE_SUFFIX
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat
-from stepscope.xspace.wire import MalformedMessage, fields_of
+from stepscope.xspace.wire import MalformedMessage, read_fields
 from stepscope.xspace.writing.write import XSpaceBuilder
 
 if TYPE_CHECKING:
@@ -352,6 +352,6 @@ def _told_ns(data: str) -> int | None:
 
 def _check_profile(content: bytes | memoryview) -> None:
     """Raise unless the bytes are fields of a message, to the last."""
-    for count, _ in enumerate(fields_of(content)):
+    for count, _ in enumerate(read_fields(content)):
         if count == _MAX_PROFILE_FIELDS:
             raise MalformedMessage

@@ -20,7 +20,7 @@ from stepscope.capture.ground.annotate import StepsBegun
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import Session, current
+from stepscope.capture.recording.session import Session, current_session
 from stepscope.capture.temporary import make_folder
 from stepscope.errors import AlreadyRecording, StepscopeError
 from stepscope.remote.addresses import file_name_of
@@ -263,7 +263,7 @@ class Captures:
         self.continuous.renew_lease(peer)
         lines = [str(time.time_ns())] if request.timestamp else []
         program = sys.argv[0] or sys.executable
-        state = "not recording" if current() is None else "recording"
+        state = "not recording" if current_session() is None else "recording"
         lines.append(f"process {os.getpid()}, {program}: {state}")
         flight = sys.modules.get("stepscope.capture.flight.recorder")
         from stepscope.capture.flight.nvml import Nvml  # noqa: PLC0415 - only when asked
@@ -388,7 +388,7 @@ class _Recording:
         def leave() -> None:
             # What a client asked for keeps no program that ends.
             left.set()
-            session = current()
+            session = current_session()
             tell_end()
             if session is not None and leaving.may_go_on:
                 session.drop()

@@ -71,7 +71,7 @@ class MarkedSteps:
             self._mark.leave()
             if self._is_over:
                 return
-            if recorder.enabled():
+            if recorder.is_recording():
                 # The end of the last recording ended all listening.
                 annotate.add_listener(self._listener)
             self._mark.enter(first, batches, forwarded=forwarded)

@@ -23,7 +23,7 @@ from typing import (
 
 import msgspec
 
-from stepscope.xspace.wire import MalformedMessage, fields_of, text_of
+from stepscope.xspace.wire import MalformedMessage, field_text, read_fields
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 #: A recording that lasts longer is a mistake in the request: an hour.
@@ -174,7 +174,7 @@ def decode_message(
     known = {field.number: field for field in _message_fields(kind)}
     values: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
-    for count, (number, raw) in enumerate(fields_of(data)):
+    for count, (number, raw) in enumerate(read_fields(data)):
         if count == MAX_FIELDS:
             raise MalformedMessage
         field = known.get(number)
@@ -217,7 +217,7 @@ def _decode_field(field: _Field, raw: int | memoryview, *, copies: bool) -> Any:
     if isinstance(raw, int):
         raise MalformedMessage
     if field.kind is str:
-        return text_of(raw)
+        return field_text(raw)
     if field.kind is bytes:
         return bytes(raw) if copies else raw
     return decode_message(field.kind, raw, copies=copies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from stepscope.errors import one_line
+from stepscope.errors import printable_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,4 +52,4 @@ class Outcome(NamedTuple):
     def problems(self) -> str:
         """Return what went wrong on which host, in one line; empty for nothing."""
         failed = [one for one in self.all if one.state != "ok"]
-        return one_line("; ".join(f"{one.address}: {one.text}" for one in failed))
+        return printable_line("; ".join(f"{one.address}: {one.text}" for one in failed))

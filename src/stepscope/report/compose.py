@@ -9,12 +9,15 @@ import msgspec
 from stepscope.advice.checklist import checklist
 from stepscope.advice.engine import DERIVATIONS as OF_RULES
 from stepscope.advice.engine import evaluate, signals_of
-from stepscope.advice.headline import lead
-from stepscope.advice.replayed import together
+from stepscope.advice.headline import choose_lead_sentence
+from stepscope.advice.replayed import replay_together
 from stepscope.analysis.model_views.annotation_rows import top_annotations
-from stepscope.analysis.ops.hardware import hardware
-from stepscope.analysis.results.remedied import recorder_of, remedied
-from stepscope.analysis.tools import answers
+from stepscope.analysis.ops.hardware import run_hardware
+from stepscope.analysis.results.remedied import (
+    recorder_without_levels,
+    with_fitting_remedies,
+)
+from stepscope.analysis.tools import tool_answers
 from stepscope.derive.frameworks import frameworks_used
 from stepscope.derive.judging.recorded_devices import device_signals
 from stepscope.derive.model.annotation_calls import annotation_calls
@@ -70,11 +73,11 @@ class Judgement(Frozen, frozen=True, eq=True):
     device_in_doubt: bool
 
 
-def compose(profile: ProfileData, shown: Stages | None = None) -> Document:
+def compose_report(profile: ProfileData, shown: Stages | None = None) -> Document:
     """Run each tool of a report once, and every rule."""
     announce = (lambda _: None) if shown is None else shown.stage
     announce("Working out")
-    found = answers(
+    found = tool_answers(
         profile,
         REPORTED,
         beside=(*OF_RULES, annotation_calls),
@@ -98,7 +101,7 @@ def compose(profile: ProfileData, shown: Stages | None = None) -> Document:
         findings=judged.findings,
         together=judged.together,
         checklist=checklist(judged.findings),
-        hardware=hardware(profile),
+        hardware=run_hardware(profile),
         quality=recording_doubts(profile),
         silent_device=judged.silent_device,
         device_in_doubt=judged.device_in_doubt,
@@ -111,7 +114,7 @@ def compose(profile: ProfileData, shown: Stages | None = None) -> Document:
             None,
         ),
         frameworks=profile.of_run(frameworks_used),
-        recorder=recorder_of(profile),
+        recorder=recorder_without_levels(profile),
         annotations=top_annotations(profile, _ANNOTATIONS),
     )
 
@@ -139,7 +142,7 @@ def judge_profile(profile: ProfileData) -> Judgement:
 
 def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
     found = _fitting_findings(profile, signals)
-    said = lead(found, signals, THRESHOLDS)
+    said = choose_lead_sentence(found, signals, THRESHOLDS)
     return Judgement(
         headline=Headline(
             text=first_sentence(said, found),
@@ -148,7 +151,7 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
             finding=said.finding,
         ),
         findings=found,
-        together=together(found, signals, THRESHOLDS, first=said.finding),
+        together=replay_together(found, signals, THRESHOLDS, first=said.finding),
         silent_device=signals.of(device_signals).sign,
         device_in_doubt=signals.of(device_signals).in_doubt,
     )
@@ -156,8 +159,12 @@ def _judge_signals(profile: ProfileData, signals: Signals) -> Judgement:
 
 def _fitting_findings(profile: ProfileData, signals: Signals) -> tuple[Finding, ...]:
     # What only another recorder could do is left out.
-    others: Recorder = "framework" if recorder_of(profile) == NSIGHT else "nsight"
-    findings = (remedied(profile, finding) for finding in evaluate(signals))
+    others: Recorder = (
+        "framework" if recorder_without_levels(profile) == NSIGHT else "nsight"
+    )
+    findings = (
+        with_fitting_remedies(profile, finding) for finding in evaluate(signals)
+    )
     return tuple(
         msgspec.structs.replace(
             finding,

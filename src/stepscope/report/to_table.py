@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from stepscope.report.page import Piece, cut, line, plain_text, table_lines, wrapped
+from stepscope.report.page import Piece, cut, line, plain_text, table_lines, wrap_text
 from stepscope.report.tables import flatten_table
 from stepscope.report.words.names import CODE_WORDS
 from stepscope.report.words.pages import reason_sentences
@@ -73,7 +73,7 @@ def render(
     if missing:
         lines.append(line())
     for reason in reason_sentences(missing):
-        lines += wrapped(reason, width, indent=2)
+        lines += wrap_text(reason, width, indent=2)
     return plain_text(lines)
 
 
@@ -83,8 +83,8 @@ def render_unavailable(title: str, why: Unavailable, *, width: int) -> str:
         [
             line(Piece(title, "heading")),
             line(),
-            *wrapped(f"Not available: {why.reason}", width, indent=2),
-            *wrapped(f"To get it: {why.remedy}", width, indent=2),
+            *wrap_text(f"Not available: {why.reason}", width, indent=2),
+            *wrap_text(f"To get it: {why.remedy}", width, indent=2),
             line(Piece(f"  ({why.code})", "dim")),
         ]
     )
@@ -158,7 +158,7 @@ def _left_out(
         notes.append(f"More tables (--table NAME): {', '.join(others)}.")
     if hint and height:
         notes.append(hint)
-    lines = [piece for note in notes for piece in wrapped(note, width, indent=2)]
+    lines = [piece for note in notes for piece in wrap_text(note, width, indent=2)]
     return [line(), *lines] if lines else []
 
 

@@ -267,4 +267,4 @@ def _read_array(data: bytes, place: _Place, kind: str, length: int) -> NDArray[A
 
 
 def _broken_frame(offset: int, what: str) -> Malformed:
-    return Malformed.at_offset("frame", offset, what, _ASK_AGAIN)
+    return Malformed.broken_at_offset("frame", offset, what, _ASK_AGAIN)

@@ -101,7 +101,9 @@ def _parent_events(start: Int64s, dur: Int64s, track: Int32s) -> Int32s:
     ends = np.concatenate((edges, [len(start)])).tolist()
     stack = np.empty((_STACK, max(map(int.__sub__, ends, begins))), np.int64)
     for begin, end in zip(begins, ends, strict=True):
-        answer = nesting.nest(start, dur, begin, end, parent, depth, self_time, stack)
+        answer = nesting.nest_track_rows(
+            start, dur, begin, end, parent, depth, self_time, stack
+        )
         if answer < 0:
             raise ValueError(f"the kernel refused its arrays ({answer})")
     return parent

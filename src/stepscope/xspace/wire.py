@@ -46,7 +46,7 @@ def read_varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
     raise MalformedMessage
 
 
-def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def read_fields(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield each field's number and value: a number, or the bytes of a sized field.
 
     Fields of fixed width are passed over.
@@ -86,10 +86,10 @@ def fields_of(message: bytes | memoryview) -> Iterator[tuple[int, int | memoryvi
             raise MalformedMessage
 
 
-def numbers_of(message: bytes | memoryview) -> dict[int, int]:
+def number_fields(message: bytes | memoryview) -> dict[int, int]:
     """Return the fields that are numbers; the last value of a field wins."""
     return {
-        field: value for field, value in fields_of(message) if isinstance(value, int)
+        field: value for field, value in read_fields(message) if isinstance(value, int)
     }
 
 
@@ -105,6 +105,6 @@ def packed_numbers(value: int | memoryview) -> list[int]:
     return numbers
 
 
-def text_of(value: int | memoryview) -> str:
+def field_text(value: int | memoryview) -> str:
     """Return the text of a sized field; what is not UTF-8 is replaced."""
     return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")

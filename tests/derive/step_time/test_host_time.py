@@ -19,7 +19,7 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
     codes_that_name,
 )
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 #: Their time is that of what encloses them, or of other threads.
 WITHOUT_OWNER = {HostCode.NOTHING, HostCode.BLOCKED}
@@ -65,6 +65,6 @@ def test_a_copy_that_a_call_waits_for_is_drawn_as_the_account_has_it() -> None:
     ]
     trace = blueprint.trace(lines, devices={0: blueprint.A100})
     profile = blueprint.profile(trace)
-    categories = present(profile.derived("vm", event_categories))
-    call = present(profile.table("vm", "launches"))["event"][0]
+    categories = require_available(profile.derived("vm", event_categories))
+    call = require_available(profile.table("vm", "launches"))["event"][0]
     assert CATEGORIES[categories[call]] == "output"

@@ -12,7 +12,7 @@ from stepscope.analysis.model_views import (
     ModelViewsResult,
     Options,
 )
-from stepscope.report.compose import compose
+from stepscope.report.compose import compose_report
 from stepscope.report.outline import as_text
 from stepscope.report.outline.tools import top_annotations
 from stepscope.report.page import plain_text
@@ -80,10 +80,10 @@ def test_a_report_names_the_costliest_ranges_in_five_lines() -> None:
     named = [
         ("main", f"part {letter}", 100 * at, 90) for at, letter in enumerate("abcdef")
     ]
-    document = compose(blueprint.profile(blueprint.trace(named)), Silent())
+    document = compose_report(blueprint.profile(blueprint.trace(named)), Silent())
     body = as_text.render(tuple(top_annotations(document)), width=80)[:-1]
     assert len(body) <= 5
     assert "part a" in plain_text(body)
     unnamed = blueprint.trace([("main", "a/MatMul:MatMul", 0, 5)])
-    document = compose(blueprint.profile(unnamed), Silent())
+    document = compose_report(blueprint.profile(unnamed), Silent())
     assert list(top_annotations(document)) == []

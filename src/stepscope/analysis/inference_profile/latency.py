@@ -117,9 +117,9 @@ def left_out(
         mine = [one.name for one in REQUEST_BUCKETS if one.category == category]
         why = next((missing[name] for name in mine if name in missing), None)
         if category not in shown and why is not None:
-            found.append(why.for_field(f"breakdown_ms.{category}"))
+            found.append(why.missing_field(f"breakdown_ms.{category}"))
     found += [
-        missing[bucket.name].for_field(f"breakdown_detail_ms.{bucket.name}")
+        missing[bucket.name].missing_field(f"breakdown_detail_ms.{bucket.name}")
         for bucket in REQUEST_BUCKETS
         if bucket.name not in buckets.columns and bucket.name in missing
     ]

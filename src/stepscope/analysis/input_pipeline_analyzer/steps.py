@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, tool_tables
 from stepscope.analysis.steps.measured_hosts import measured_rows
 from stepscope.analysis.steps.summary import Step, step_list
 from stepscope.derive.columns.arrays import ints
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("input_pipeline_analyzer")
 
-DEVICE_ROWS: Final = tables_of("input_pipeline_analyzer")["devices"]
+DEVICE_ROWS: Final = tool_tables("input_pipeline_analyzer")["devices"]
 
 _NO_DEVICE: Final = "NO_DEVICE_PLANE"
 
@@ -258,7 +258,7 @@ def consumer_wait(
         waits=len(every),
         slow_waits=int((every > THRESHOLDS.slow_fetch.value).sum()),
         longest_ms=int(every.max(initial=0)) / PS_PER_MS,
-    ), () if hides else (_WHY["no_device_to_hide"].for_field(_HIDDEN),)
+    ), () if hides else (_WHY["no_device_to_hide"].missing_field(_HIDDEN),)
 
 
 _HIDDEN: Final = "consumer_wait.hidden_ms"

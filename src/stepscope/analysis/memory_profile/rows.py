@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import tables_of
+from stepscope.analysis.results.tables import tool_tables
 from stepscope.derive.columns.arrays import ints
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.data_types import data_type_name
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int64s
     from stepscope.derive.memory.replay import AllocationSteps, MemoryReplay, OneMemory
 
-_TABLES: Final = tables_of("memory_profile")
+_TABLES: Final = tool_tables("memory_profile")
 SUMMARY_ROWS: Final = _TABLES["rows"]
 TIMELINE_ROWS: Final = _TABLES["memories.timeline"]
 BREAKDOWN_ROWS: Final = _TABLES["memories.breakdown"]
@@ -128,7 +128,7 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
     # Deallocations carry neither op nor shape: their allocation does.
     of = view.allocations.select(
         *_OWN, "dtype", "allocated_bytes", "requested_bytes"
-    ).select(pl.all().gather(nullable("row", source, source >= 0)))
+    ).select(pl.all().gather(nullable_series("row", source, source >= 0)))
     freed = pl.Series(event["kind"] == "deallocate")
     known = memory.known[places]
     size = {
@@ -138,7 +138,7 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
             ("allocation_bytes", "allocated"),
         )
     }
-    heap = pl.lit(nullable("heap_bytes", memory.heap_bytes[places], known))
+    heap = pl.lit(nullable_series("heap_bytes", memory.heap_bytes[places], known))
     meaningless = (pl.col("free_bytes") == 0) | ~pl.col("fragmentation").is_finite()
     frame = event.select(
         (pl.col("start_ps") / PS_PER_MS).alias("time_ms"),
@@ -158,7 +158,7 @@ def timeline_rows(view: MemoryView, places: Int64s) -> pl.DataFrame:
         *(of[column].alias(name) for column, name in _OWN.items()),
         of.select(data_type_name(pl.col("dtype")).alias("data_type")).to_series(),
         view.steps.step.gather(rows).alias("step_id"),
-        nullable("memory_in_use_bytes", memory.in_use_bytes[places], known),
+        nullable_series("memory_in_use_bytes", memory.in_use_bytes[places], known),
     )
     return frame.select(TIMELINE_ROWS.cast_columns())
 
@@ -301,7 +301,7 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         _extreme_level(sign, level, known, first - 1, last) for sign in (1, -1)
     )
     start, end = (
-        nullable(f"{name}_bytes", level[at - 1], known[at - 1])
+        nullable_series(f"{name}_bytes", level[at - 1], known[at - 1])
         for name, at in (("start", first), ("end", last))
     )
     frame = intervals.select(
@@ -313,8 +313,8 @@ def step_rows(view: MemoryView) -> pl.DataFrame:
         start,
         end,
         (end - start).alias("growth_bytes"),
-        nullable("min_bytes", *least),
-        nullable("max_bytes", *greatest),
+        nullable_series("min_bytes", *least),
+        nullable_series("max_bytes", *greatest),
     )
     return frame.select(STEP_ROWS.cast_columns())
 

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, sum_of_known, tables_of
+from stepscope.analysis.results.tables import room_reasons, sum_of_known, tool_tables
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.host.op_events import host_op_events
 from stepscope.derive.model.annotation_calls import add_inner_calls
 from stepscope.derive.model.places import inherit_labels
-from stepscope.trace.reading.by_row import by_row
-from stepscope.unavailable import Missing, Unavailable, present
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.unavailable import Missing, Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_US
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("model_views")
 
-_TABLES: Final = tables_of("model_views")
+_TABLES: Final = tool_tables("model_views")
 ANNOTATION_CALLS: Final = _TABLES["calls"]
 ANNOTATION_STEPS: Final = _TABLES["by_step"]
 ANNOTATION_OPS: Final = _TABLES["ops"]
@@ -94,7 +94,7 @@ def annotation_detail(
     launched = outermost["device_ps"].count() > 0
     if not launched and unknown:
         missing += [
-            unknown[0].for_field(f"detail.{field}")
+            unknown[0].missing_field(f"detail.{field}")
             for field in ("device_us", "launches", "kernels", "calls.device_us")
         ]
     by_step = (
@@ -107,10 +107,10 @@ def annotation_detail(
         )
     )
     if by_step.is_empty():
-        missing.append(_WHY["no_step"].for_field("detail.by_step"))
+        missing.append(_WHY["no_step"].missing_field("detail.by_step"))
     ops = _ops_inside(profile, hosts, inside)
     if isinstance(ops, Unavailable):
-        missing.append(ops.for_field("detail.ops"))
+        missing.append(ops.missing_field("detail.ops"))
     longest = calls.sort(
         *("host_ps", "start_ps", "host", "row"), descending=[True, False, False, False]
     ).head(len(calls) if most_calls is None else most_calls)
@@ -147,8 +147,8 @@ def _calls_of_host(
     """Return the calls of one name; `row` is the call's own, times are in ps."""
     calls = host.calls
     rows = np.flatnonzero(calls.calls_named(name) & host.chosen)
-    events = present(profile.table(host.host, "events"))
-    threads = present(profile.table(host.host, "tracks"))["name"]
+    events = require_available(profile.table(host.host, "events"))
+    threads = require_available(profile.table(host.host, "tracks"))["name"]
     number: dict[int, int] = {}
     if host.step_rows is not None:
         number = dict(host.step_rows.select("row", "step").iter_rows())
@@ -157,7 +157,7 @@ def _calls_of_host(
         {
             "host": pl.Series([host.host] * len(rows), dtype=pl.String),
             "thread": threads.gather(
-                by_row(handles(events, "track"), calls.event[rows])
+                values_by_row(handles(events, "track"), calls.event[rows])
             ),
             "row": pl.Series(rows, dtype=pl.Int64),
             "step": pl.Series(
@@ -211,8 +211,8 @@ def _kernels_inside(
         if isinstance(host.work, Unavailable):
             continue
         rows = np.flatnonzero(within[handles(host.work, "call")])
-        activity = present(profile.table(host.host, "device_activity"))[rows]
-        names = present(profile.table(host.host, "event_types"))["name"]
+        activity = require_available(profile.table(host.host, "device_activity"))[rows]
+        names = require_available(profile.table(host.host, "event_types"))["name"]
         parts.append(
             activity.select(
                 pl.col("kind").cast(pl.String),

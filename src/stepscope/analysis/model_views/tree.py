@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.patterns import whole
+from stepscope.analysis.results.patterns import match_whole_names
 from stepscope.analysis.results.tables import share_percent
 from stepscope.frozen import Frozen
 from stepscope.units import PS_PER_US
@@ -177,7 +177,7 @@ def grow_tree(
     types: dict[int, set[str]] = {}
     parts = []
     for charges in hosts:
-        counted = whole(charges.rows["type"].fill_null(""), account_types)
+        counted = match_whole_names(charges.rows["type"].fill_null(""), account_types)
         rows = charges.rows.filter(counted)
         numbers = []
         known = {-1: -1}
@@ -344,15 +344,17 @@ def match_names(
     texts = pl.Series(names, dtype=pl.String)
     matched = np.ones(len(texts), np.bool_)
     if wanted != _ALL_NAMES:
-        matched = whole(texts, wanted)
-    return matched & ~whole(texts, unwanted) if unwanted else matched
+        matched = match_whole_names(texts, wanted)
+    return matched & ~match_whole_names(texts, unwanted) if unwanted else matched
 
 
 def _depths_below_roots(tree: Tree, settings: Settings) -> Int64s:
     """Return by node its depth below a node to start from, which has 1; 0: left out."""
     depth = np.zeros(len(tree.parent), np.int64)
     starts = match_names(tree.name, settings.start_name_regexes)
-    trimmed = whole(pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes)
+    trimmed = match_whole_names(
+        pl.Series(tree.name, dtype=pl.String), settings.trim_name_regexes
+    )
     for node, parent in enumerate(tree.parent):
         trimmed[node] |= parent >= 0 and trimmed[parent]
         if trimmed[node]:

@@ -15,7 +15,7 @@ from stepscope.derive.collectives.arguments import host_collectives
 from stepscope.derive.collectives.calls import collective_calls
 from stepscope.derive.collectives.waits import (
     HostClock,
-    align,
+    align_clocks,
     collective_waits,
     matched_collectives,
     waiting_spans,
@@ -27,7 +27,7 @@ from stepscope.derive.step_time.host_time import BUSY_OWNERS
 from stepscope.derive.step_windows.device_spans import first_compute
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def worker_collectives(
             slot: (start, dur)
             for slot, start, dur in rows.select("slot", "start_ps", "window_ps").rows()
         }
-    clocks = align(
+    clocks = align_clocks(
         {host.host: start_unix_ns(run, host.host) for host in hosts},
         matched,
         shared_steps,
@@ -176,7 +176,7 @@ def _collective_calls(run: ProfileData, host: HostSteps) -> pl.DataFrame | Unava
     # Each is of the window in which it begins.
     window = windows_of_times(host.windows.rows, ints(calls, "start_ps"))
     return calls.with_columns(
-        nullable("window", window.astype(np.int32), window >= 0),
+        nullable_series("window", window.astype(np.int32), window >= 0),
         device=pl.lit(None, pl.Int32),
         host=pl.lit(host.host),
     )

@@ -73,7 +73,7 @@ def check_pattern(pattern: str, what: str) -> None:
         raise BadUsage(message) from error
 
 
-def whole(names: pl.Series, patterns: Sequence[str]) -> Bools:
+def match_whole_names(names: pl.Series, patterns: Sequence[str]) -> Bools:
     """Return by name whether one of the checked patterns matches all of it."""
     found = np.zeros(len(names), np.bool_)
     for pattern in patterns:

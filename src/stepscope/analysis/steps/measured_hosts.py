@@ -11,7 +11,7 @@ import polars as pl
 from stepscope.analysis.results.tables import room_reasons
 from stepscope.analysis.steps.rows import HostSteps, host_steps
 from stepscope.derive.columns.arrays import ints
-from stepscope.derive.step_windows.windows import typical
+from stepscope.derive.step_windows.windows import typical_rows
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
 from stepscope.unavailable import Unavailable
@@ -264,12 +264,12 @@ def measured_rows(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFram
     """
     if not excluded_flags:
         return host.measured
-    return typical(_drop_flags(host.rows, excluded_flags))
+    return typical_rows(_drop_flags(host.rows, excluded_flags))
 
 
 def measured_any_device(host: HostSteps, excluded_flags: Sequence[str]) -> pl.DataFrame:
     """Return the rows that statistics use, with the devices of a host taken as one."""
-    return typical(_drop_flags(host.any_device, excluded_flags))
+    return typical_rows(_drop_flags(host.any_device, excluded_flags))
 
 
 def _drop_flags(rows: pl.DataFrame, flags: Sequence[str]) -> pl.DataFrame:

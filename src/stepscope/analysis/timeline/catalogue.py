@@ -87,7 +87,7 @@ class TrackCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = CATEGORIES
 
 
-def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
+def track_catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     """Return sections, tracks, extent and steps of a host's timeline."""
     shown = host_timeline(profile, host)
     if isinstance(shown, Unavailable):
@@ -111,7 +111,7 @@ def catalogue(profile: ProfileData, host: str) -> TrackCatalogue | Unavailable:
     ruler = _step_ruler(profile, host)
     missing: tuple[Missing, ...] = ()
     if isinstance(ruler, Unavailable):
-        missing = (ruler.for_field("steps"),)
+        missing = (ruler.missing_field("steps"),)
         ruler = pl.DataFrame(schema=RULER_STEPS)
     threads = (
         tracks.filter(pl.col("kind") == "thread")

@@ -140,7 +140,7 @@ class SpanDetails(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...]
 
 
-def details(
+def details_of_span(
     profile: ProfileData, host: str, *, track: int, item: int
 ) -> SpanDetails | Unavailable:
     """Collect what tables and derivations know of one span.
@@ -189,7 +189,7 @@ def details(
         ),
         same_name=same_name(shown, code, track=track, item=item),
         missing=(
-            *(why.for_field(field) for field, why in absent.items()),
+            *(why.missing_field(field) for field, why in absent.items()),
             *(missing_of_activity(activity) if isinstance(activity, Activity) else ()),
         ),
         **(looked_up | dict.fromkeys(absent)),

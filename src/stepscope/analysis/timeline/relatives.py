@@ -96,20 +96,20 @@ def missing_of_activity(activity: Activity) -> tuple[Missing, ...]:
     """Return which fields of an activity are null for want of data, and why."""
     found: list[Missing] = []
     if activity.op is None:
-        found.append(_WHY["no_op"].for_field("activity.op"))
+        found.append(_WHY["no_op"].missing_field("activity.op"))
     if activity.op_type is None:
-        found.append(_WHY["no_op"].for_field("activity.op_type"))
+        found.append(_WHY["no_op"].missing_field("activity.op_type"))
     if activity.kind not in KERNELS:
         if activity.bytes is None:
-            found.append(_WHY["no_size"].for_field("activity.bytes"))
+            found.append(_WHY["no_size"].missing_field("activity.bytes"))
         if activity.bytes_per_s is None:
             why = _WHY["no_size"] if activity.bytes is None else _WHY["no_time"]
-            found.append(why.for_field("activity.bytes_per_s"))
+            found.append(why.missing_field("activity.bytes_per_s"))
     elif activity.launch is None:
-        found.append(_WHY["no_details"].for_field("activity.launch"))
+        found.append(_WHY["no_details"].missing_field("activity.launch"))
     else:
         found += [
-            _WHY["no_details"].for_field(f"activity.launch.{name}")
+            _WHY["no_details"].missing_field(f"activity.launch.{name}")
             for name, value in msgspec.structs.asdict(activity.launch).items()
             if value is None
         ]

@@ -61,7 +61,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     names: pl.DataFrame
 
 
-def search(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
+def count_spans(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
     """Count the spans whose displayed or full name has a text.
 
     A text is part of a name, in capitals or not; `/…/` is a regular expression, in the
@@ -101,7 +101,7 @@ def search(profile: ProfileData, host: str, text: str) -> Found | Unavailable:
     )
 
 
-def find(
+def find_span(
     profile: ProfileData,
     host: str,
     text: str,

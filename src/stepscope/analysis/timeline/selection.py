@@ -296,7 +296,7 @@ def window_totals(
     )
     missing: tuple[Missing, ...] = ()
     if isinstance(owned, Unavailable):
-        missing = (owned.for_field("owners"),)
+        missing = (owned.missing_field("owners"),)
         owned = 0, pl.DataFrame(schema=OWNER_TOTALS)
     return WindowTotals(
         host=host,

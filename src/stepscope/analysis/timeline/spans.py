@@ -19,7 +19,7 @@ from stepscope.derive.timeline.drawn_rows import trace_timeline
 from stepscope.derive.timeline.lanes import trace_lanes
 from stepscope.errors import BadUsage
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,7 +194,7 @@ def host_timeline(profile: ProfileData, host: str) -> HostTimeline | Unavailable
         return lanes
     events = profile.table(host, "events")
     category = profile.derived(host, event_categories)
-    timeline = present(profile.derived(host, trace_timeline))
+    timeline = require_available(profile.derived(host, trace_timeline))
     if isinstance(events, Unavailable):
         return events
     if isinstance(category, Unavailable):

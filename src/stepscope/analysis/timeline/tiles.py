@@ -157,7 +157,7 @@ def tile_window(level: int, index: int) -> tuple[int, int]:
     return begin, begin + width
 
 
-def tiles(
+def track_tiles(
     profile: ProfileData,
     host: str,
     *,
@@ -240,7 +240,7 @@ def track_window(
     )
 
 
-def unfold(
+def unfold_slice(
     profile: ProfileData, host: str, *, track: int, first: int, count: int
 ) -> TrackSlices | Unavailable:
     """List the spans that one slice represents, at most `MOST_UNFOLDED` of them.

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.columns.stat_values import StatRows, find_handle
 from stepscope.derive.host.values import text_codes
 from stepscope.frozen import Frozen
@@ -303,7 +303,7 @@ def _rows_of_events(frame: pl.DataFrame, first: int, last: int, begin: int) -> S
 
 
 def _rows_of_types(shared: StatRows, types: Int32s) -> StatRows:
-    distinct = dense(types)
+    distinct = number_values(types)
     of_type = types[distinct.first]
     begin = np.searchsorted(shared.owner, of_type, side="left")
     count = np.searchsorted(shared.owner, of_type, side="right") - begin

@@ -97,7 +97,7 @@ class HostSpans(NamedTuple):
     pieces: Iterator[SpanPiece]
 
 
-def all_spans(
+def trace_spans(
     profile: ProfileData,
     *,
     piece_spans: int = PIECE_SPANS,

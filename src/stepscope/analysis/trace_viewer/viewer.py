@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.analysis.results.tables import room_reasons, tables_of
+from stepscope.analysis.results.tables import room_reasons, tool_tables
 from stepscope.analysis.results.tool import derived_by_host
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.device.attribution import activity_ops
@@ -20,7 +20,7 @@ from stepscope.derive.device.correlation import correlation
 from stepscope.derive.steps.chosen import steps
 from stepscope.derive.timeline.drawn_rows import DRAWN, FOLDED, HIDDEN, trace_timeline
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Missing, Unavailable
 from stepscope.units import PS_PER_MS, PS_PER_NS
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WHY: Final = room_reasons("trace_viewer")
 
-_TABLES: Final = tables_of("trace_viewer")
+_TABLES: Final = tool_tables("trace_viewer")
 TRACE_TRACKS: Final = _TABLES["tracks"]
 TRACE_SECTIONS: Final = _TABLES["sections"]
 
@@ -216,9 +216,9 @@ def analyse(
     tracks = pl.concat(frames)
     seen = np.sum([of_tracks.sum(axis=0) for of_tracks in counts], axis=0)
     clock = clock_offsets(profile)
-    missing = [why.for_field(f"hosts.{host}") for host, why in absent.items()]
+    missing = [why.missing_field(f"hosts.{host}") for host, why in absent.items()]
     if isinstance(clock, Unavailable):
-        missing.append(clock.for_field("one_clock"))
+        missing.append(clock.missing_field("one_clock"))
     flows, without = _flow_count(profile, found)
     missing += without
     unseen = []
@@ -230,7 +230,7 @@ def analyse(
             (profile.derived(trace.host, activity_ops), "framework_ops"),
         ):
             if isinstance(value, Unavailable) and view not in views:
-                unseen.append(value.for_field(f"{where}tracks.{view}"))
+                unseen.append(value.missing_field(f"{where}tracks.{view}"))
     missing += unseen
     aggregates = [profile.table(trace.host, "aggregates") for trace in found]
     return TraceViewerResult(
@@ -355,7 +355,7 @@ def _visibility_counts(profile: ProfileData, trace: HostTrace) -> Int64s:
     for track, (source, begin, end, folded) in enumerate(shown.iter_rows()):
         if source is None:
             continue
-        found = by_row(visibility, types[begin:end])
+        found = values_by_row(visibility, types[begin:end])
         seen[track, FOLDED] = np.count_nonzero(found == FOLDED)
         seen[track, HIDDEN] = np.count_nonzero(found == HIDDEN)
         seen[track, DRAWN] = end - begin - seen[track].sum()
@@ -375,7 +375,7 @@ def _flow_count(
         matched = profile.derived(trace.host, correlation)
         if isinstance(matched, Unavailable):
             field = "flows" if len(found) == 1 else f"flows.{trace.host}"
-            reasons.append(matched.for_field(field))
+            reasons.append(matched.missing_field(field))
             continue
         count = (count or 0) + len(trace.timeline.flows.device_event)
     if count is None and len(found) > 1:

@@ -52,8 +52,8 @@ class HostCollector(Collector):
         del options
         self._clock = clock
         # In a forked child the annotation that began this is being kept already.
-        if not recorder.enabled():
-            recorder.enable(self._ring_events)
+        if not recorder.is_recording():
+            recorder.start_recording(self._ring_events)
         forget_annotating()
         gc.callbacks.append(self._collections)
 
@@ -62,7 +62,7 @@ class HostCollector(Collector):
         if self._clock is None:
             return Fragment(b"", 0)
         self._names.refresh_names()
-        drained = recorder.drain()
+        drained = recorder.drain_annotations()
         note_annotating(drained.thread)
         *own, are_forwarded = drained
         forwarded = [list(compress(column, are_forwarded)) for column in own]
@@ -77,7 +77,7 @@ class HostCollector(Collector):
                 column.append(value)
         if self._heard is not None:
             self._heard(Rows(*own))
-        lost = recorder.lost() + self._collections.lost()
+        lost = recorder.count_lost() + self._collections.lost()
         newly_lost, self._told_lost = lost - self._told_lost, lost
         space = XSpaceBuilder(platform.node(), start_ns=None)
         if newly_lost:
@@ -100,7 +100,7 @@ class HostCollector(Collector):
     def halt_collecting(self) -> None:
         """Keep no more."""
         recorder.end_step()
-        self._opened += recorder.disable()
+        self._opened += recorder.stop_recording()
         self.forget_in_child()
 
     def forget_in_child(self) -> None:

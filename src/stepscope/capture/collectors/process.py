@@ -111,7 +111,7 @@ class ProcessCollector:
             sources += _open_sources(self._proc)
             before: dict[str, tuple[int, float]] = {}
             while True:
-                now = recorder.now()
+                now = recorder.clock_ns()
                 values: Readings = {}
                 for source in sources:
                     levels, totals = source()

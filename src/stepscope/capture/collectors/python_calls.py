@@ -148,7 +148,7 @@ class PythonCallsCollector(Collector):
 
     def _note_taker(self, notes: deque[_Note], *, entered: bool) -> _NoteTaker:
         """Return what the hooks call: as few steps as possible in every Python call."""
-        now, thread_id = recorder.now, recorder.thread_id
+        now, thread_id = recorder.clock_ns, recorder.thread_id
         append = notes.append
 
         def take_note(code: CodeType, *_: object) -> None:

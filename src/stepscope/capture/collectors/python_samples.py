@@ -171,7 +171,7 @@ class PythonSamplesCollector:
 
     def halt_collecting(self) -> None:
         """End the thread."""
-        self._halted_ns = self._halted_ns or recorder.now()
+        self._halted_ns = self._halted_ns or recorder.clock_ns()
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
@@ -240,9 +240,9 @@ class PythonSamplesCollector:
         try:
             for due_ns in sample_times(self._hz, self._stop):
                 threads = self._threads
-                stacks = recorder.stacks_of([ident for ident, _ in threads])
+                stacks = recorder.thread_stacks([ident for ident, _ in threads])
                 beside = recorder.stacks_beside(self._known)
-                at_ns = recorder.now()
+                at_ns = recorder.clock_ns()
                 self._readings.append(self._clocks.read(at_ns))
                 for (_, thread), stack in zip(threads, stacks, strict=True):
                     self._keep_sample(thread, due_ns, at_ns, stack)

@@ -142,14 +142,14 @@ def sample_times(hz: float, stop: threading.Event) -> Iterator[int]:
     Turns that passed meanwhile are not made up for.
     """
     period_ns = int(_NS_PER_S / hz)
-    began_ns, turn, shift = recorder.now(), 0, 0.0
+    began_ns, turn, shift = recorder.clock_ns(), 0, 0.0
     while True:
         due_ns = began_ns + int((turn + _SHIFTED * shift) * period_ns)
-        left_s = max(due_ns - recorder.now(), 0) / _NS_PER_S
+        left_s = max(due_ns - recorder.clock_ns(), 0) / _NS_PER_S
         if stop.wait(left_s):
             return
         yield due_ns
-        turn = max(turn + 1, (recorder.now() - began_ns) // period_ns + 1)
+        turn = max(turn + 1, (recorder.clock_ns() - began_ns) // period_ns + 1)
         shift = (shift + _SHIFT) % 1.0
 
 
@@ -195,7 +195,7 @@ class FrameStore(Generic[Line]):
 
     def take_ended(self, *, at_once: bool) -> EndedFrames | None:
         """Return the frames that ended; None where it is too early to write them."""
-        now = recorder.now()
+        now = recorder.clock_ns()
         if now - self._stored_ns < _STORE_NS and not at_once:
             return None
         ended, self._ended, self._stored_ns = self._ended, EndedFrames([], []), now

@@ -32,7 +32,7 @@ from stepscope.capture.collectors.giving_way import (
 from stepscope.capture.collectors.levels import TracerLevels, levels_in_force
 from stepscope.capture.grpc_import import ForkedSince, import_grpc
 from stepscope.capture.temporary import make_folder
-from stepscope.xspace.wire import MalformedMessage, fields_of
+from stepscope.xspace.wire import MalformedMessage, read_fields
 from stepscope.xspace.writing.encode import number_field, sized_field
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ServiceRecording:
         try:
             request = sized_field(_TERMINATE_SESSION_ID, self._session.encode())
             self._service_method("Terminate")(request, timeout=_CONNECT_S)
-            for field, value in fields_of(self._call.result(timeout=_COLLECT_S)):
+            for field, value in read_fields(self._call.result(timeout=_COLLECT_S)):
                 if field == _RESPONSE_XSPACE and not isinstance(value, int):
                     return bytes(value)
         except grpc.RpcError as refusal:

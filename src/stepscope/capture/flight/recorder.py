@@ -45,7 +45,7 @@ from stepscope.capture.ground.encoding import native_id
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.ground.main_thread import MAIN_THREAD_S, at_safe_point
 from stepscope.capture.ground.options import ProfilerOptions
-from stepscope.capture.recording.session import Session, current, stand_by
+from stepscope.capture.recording.session import Session, current_session, set_stand_by
 from stepscope.errors import BadUsage, StepscopeError
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class FlightRecorder:
         self._steps_after = steps_after
         self._ring_bytes = ring_bytes
         self._notebook = Notebook()
-        self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.now())
+        self._watch = StepWatch(slower_than, hang_s, now_ns=recorder.clock_ns())
         self._gauges = Gauges()
         self._nvml = None if metrics is None else Nvml()
         self._metrics = None if metrics is None else MetricsServer(metrics, self.gauges)
@@ -239,8 +239,8 @@ class FlightRecorder:
         self._stopped = False
         self._failed = False
         self._writing = threading.RLock()
-        stand_by(self)
-        if current() is None:
+        set_stand_by(self)
+        if current_session() is None:
             self._ring.resume_recording()
         self._bell = Bell(on_signal)
         self._last_words = LastWords(self._write_exception)
@@ -295,7 +295,7 @@ class FlightRecorder:
                 self._thread.join(_ENDS_WITHIN_S)
             if not self._thread.is_alive():
                 self._bell.stop_listening()
-            stand_by(None)
+            set_stand_by(None)
             self._ring.end_recording(keep=False)
             if self._metrics is not None:
                 self._metrics.stop_serving()
@@ -309,7 +309,7 @@ class FlightRecorder:
     def resume_after_recording(self) -> None:
         """Keep steps again; called by the recording that has ended."""
         if not self._stopped:
-            self._watch.goes_on(recorder.now())
+            self._watch.goes_on(recorder.clock_ns())
             self._ring.resume_recording()
 
     def _new_ring(self) -> Ring:
@@ -361,7 +361,7 @@ class FlightRecorder:
             text = slow_step_sentence(slow, self._notebook)
             lost_ns = slow.step.dur_ns - slow.median_ns
             self._write_with_following(SLOW_STEP, text, lost_ns=lost_ns)
-        now_ns = recorder.now()
+        now_ns = recorder.clock_ns()
         last = self._watch.last
         if self._watch.detects_hang(now_ns) and last is not None:
             self._ring.store_running_functions()
@@ -376,7 +376,7 @@ class FlightRecorder:
         if now_ns - self._ring.begun_ns > _LONGEST_NS:
             before, self._ring = self._ring, self._new_ring()
             before.end_recording(keep=False)
-            if current() is None:
+            if current_session() is None:
                 self._ring.resume_recording()
 
     def _write_exception(self, error: BaseException) -> None:
@@ -447,7 +447,7 @@ class FlightRecorder:
         if self._stopped:
             return
         self._stopped = True
-        stand_by(None)
+        set_stand_by(None)
         self._ring.forget_in_child()
         self._last_words.restore_hook()
         self._bell.stop_listening()

@@ -219,7 +219,7 @@ class Ring:
         if self._host is not None:
             # Else a recording of its own has readied the child.
             self._host.forget_in_child()
-            recorder.forget()
+            recorder.forget_parent()
         self._host, self._others, self._compilations = None, {}, None
 
     def _new_sampler(self) -> PythonSamplesCollector:

@@ -180,7 +180,7 @@ def at_first_annotation(begin: Callable[[], object]) -> None:
         begin()
         raise LookupError("nobody records beside us")
 
-    recorder.enable(_FIRST_ANNOTATIONS)
+    recorder.start_recording(_FIRST_ANNOTATIONS)
     recorder.set_forward(begin_when_annotated)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.arriving import Arrivals
-from stepscope.capture.launching.harmless import harmless, say
+from stepscope.capture.launching.harmless import harmless, say_line
 from stepscope.capture.launching.plan import FRAMEWORKS, RunPlan
 from stepscope.capture.launching.waiting import (
     FORKS,
@@ -107,7 +107,7 @@ class Armed:
 
     def _hear_framework(self, name: str) -> None:
         from stepscope.capture.launching.counting import (  # noqa: PLC0415 - arming stays light
-            install,
+            install_step_source,
         )
         from stepscope.capture.launching.window import Phase  # noqa: PLC0415 - arming stays light
 
@@ -116,9 +116,9 @@ class Armed:
         self._end_first()
         try:
             with leaving.undisturbed():
-                self._undo.append(install(name, self._counter))
+                self._undo.append(install_step_source(name, self._counter))
         except (ImportError, AttributeError) as missing:
-            say(f"steps of this version of {name} cannot be counted: {missing}")
+            say_line(f"steps of this version of {name} cannot be counted: {missing}")
         if not self._steps_only:
             self._window.watch_unless_busy()
 
@@ -132,7 +132,7 @@ class Armed:
 
         if self._window.phase is not Phase.OVER:
             reason = "the program records itself, so stepscope run recorded nothing"
-            say(reason)
+            say_line(reason)
             self._window.abandon(reason)
 
     def _record_by_time(self) -> None:

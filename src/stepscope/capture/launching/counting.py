@@ -276,7 +276,9 @@ STEP_SOURCES: Final = {
 }
 
 
-def install(arrived: str, counter: StepCounter[HearsSteps]) -> Callable[[], None]:
+def install_step_source(
+    arrived: str, counter: StepCounter[HearsSteps]
+) -> Callable[[], None]:
     """Hear of the steps of a module; return what undoes it. Raises where it cannot."""
     listen = importlib.import_module(STEP_SOURCES[arrived]).listen_to_steps
     undo: Callable[[], None] = listen(counter)

@@ -28,7 +28,7 @@ _SCRIPTS: Final = (".py", ".pyw", ".pyz")
 _PYTHONS: Final = ("python", "python3")
 
 
-def resolve(command: Sequence[str]) -> list[str]:
+def resolve_command(command: Sequence[str]) -> list[str]:
     """Return the command with the program that runs it in front.
 
     A script, `-m MODULE` and `-c CODE` are run by the interpreter that runs stepscope;
@@ -101,16 +101,16 @@ _PASSED_ON: Final = tuple(
 )
 
 
-def launch(
+def launch_program(
     arguments: Sequence[str], plan: RunPlan, environment: Mapping[str, str]
 ) -> int:
     """Run a program that records itself by the plan; its exit status."""
-    return supervise(
+    return supervise_program(
         arguments, armed_environment(environment, VARIABLE, plan.to_text())
     )
 
 
-def supervise(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def supervise_program(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program with its own input and outputs; its exit status.
 
     A signal that asks to end is passed on, and we wait for the program. Where a signal

@@ -77,7 +77,7 @@ def tell_early_ends(notes: Sequence[Note], status: int) -> None:
                 file.write(space.to_bytes())
 
 
-def describe(
+def describe_outcome(
     kept: Sequence[Note],
     left_out: Sequence[Note],
     plan: RunPlan,

@@ -23,7 +23,7 @@ from stepscope.capture.ground.affordable import (
 from stepscope.capture.ground.leaving import leaving
 from stepscope.capture.launching.arriving import is_half_imported, session_class
 from stepscope.capture.launching.extent import Extent
-from stepscope.capture.launching.harmless import say, silence
+from stepscope.capture.launching.harmless import say_line, silence_log
 from stepscope.capture.launching.notes import (
     Note,
     ending_error,
@@ -371,7 +371,7 @@ class Window:
     def _forked_while_recording(self) -> None:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
 
-        recorder.disable()
+        recorder.stop_recording()
         if self.phase is not Phase.OVER:
             self.after_fork()
 
@@ -389,7 +389,7 @@ class Window:
 
     def _open_steps(self, first: int, options: ProfilerOptions) -> None:
         if self.phase is Phase.TIME:
-            say("steps begin: they are recorded instead of what time had opened")
+            say_line("steps begin: they are recorded instead of what time had opened")
         with self._exclusive_access():
             before_s = self._now_s()
             self._drop_session()
@@ -495,7 +495,7 @@ class Window:
         session, self._session = self._session, None
         if session is not None:
             self._stop_keeping()
-            with silence():
+            with silence_log():
                 run = session.drop()
             # At the end of the process it may have been saved before we are asked.
             if run.path is not None:
@@ -507,7 +507,7 @@ class Window:
             return None
         self._recorded_s = self._now_s() - self._recording_s
         others = self._stop_keeping()
-        with silence():
+        with silence_log():
             if how in {"steps", "time"}:
                 for sentence in (*self._lowered, self._extent.shortened):
                     if sentence is not None:
@@ -536,7 +536,7 @@ class Window:
         from stepscope._core import recorder  # noqa: PLC0415 - arming stays light
 
         ours = int(self.mark.is_open or self._within_step)
-        return max(0, recorder.disable() - ours)
+        return max(0, recorder.stop_recording() - ours)
 
     def _write_own_note(
         self, how: str, path: str | None, warnings: tuple[str, ...]

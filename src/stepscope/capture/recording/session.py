@@ -66,12 +66,12 @@ class _Slot:
 _slot: Final = _Slot()
 
 
-def current() -> Session | None:
+def current_session() -> Session | None:
     """Return the recording of this process that is under way."""
     return _slot.session
 
 
-def stand_by(who: StandBy | None) -> None:
+def set_stand_by(who: StandBy | None) -> None:
     """Have someone record beside recordings; None ends it."""
     _slot.stand_by = who
 
@@ -256,7 +256,7 @@ class Session:
             _slot.stand_by.pause_for_recording()
         if not self._child:
             # Annotations may be kept only to be heard of; those are not ours.
-            recorder.disable()
+            recorder.stop_recording()
         if self.options.delay_ms:
             self._delay = threading.Timer(
                 self.options.delay_ms / 1000, self._begin_later, (collectors,)
@@ -331,7 +331,7 @@ class Session:
         _slot.lock = threading.RLock()
         _slot.session = None
         annotate.forget_forwards()
-        recorder.forget()
+        recorder.forget_parent()
         if self._under_way is not None:
             self._under_way.leave_to_parent()
             annotate.at_first_annotation(self.shared.record_child)
@@ -357,7 +357,7 @@ class _Shared:
     def record_child(self) -> None:
         """Record this child into the parent's run, from its first annotation on."""
         if self.has_ended():
-            recorder.disable()
+            recorder.stop_recording()
             return
         child = Session(self._logdir, self._run, self._options, parent=self)
         child._start_collectors()  # noqa: SLF001 - its own module

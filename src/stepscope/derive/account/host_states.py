@@ -25,7 +25,7 @@ from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -451,7 +451,7 @@ def _recorder_spans(
     own = host_class == HostClass.PROFILER
     if not own.any():
         return Spans.empty()
-    on_host = np.flatnonzero(absent(tracks["device"]))
+    on_host = np.flatnonzero(absent_mask(tracks["device"]))
     return Spans.union_of(
         rows_of.covered_spans(rows, own[types[rows]])
         for rows in map(rows_of.track_rows, on_host.tolist())
@@ -469,7 +469,7 @@ def _asked_threads(
     Args:
         calling: By row of tracks, whether it holds calls or frames of the program.
     """
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     found = [track for track in classes.threads.driving_tracks() if on_host[track]]
     program = on_host & calling
     program[list(functions)] = True

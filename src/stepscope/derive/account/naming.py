@@ -31,8 +31,8 @@ from stepscope.derive.step_time.host_time import (
 from stepscope.derive.step_time.neighbours import Surroundings, told_around
 from stepscope.derive.step_time.threads import EVIDENCE, of_the_program
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_MS
 
@@ -487,7 +487,7 @@ def naming(
 ) -> Naming:
     """Collect what can give time its names."""
     names, types = event_types["name"], handles(events, "type")
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     driving = [
         track for track in host_classes.threads.driving_tracks() if on_host[track]
     ]
@@ -502,7 +502,7 @@ def naming(
     # The thread that carries the marks, else the one that calls most.
     marked = host_classes.threads.by_evidence[EVIDENCE.index("marker")].any(axis=1)
     pool = [track for track in threads if marked[track]] or list(threads)
-    calls = by_row(of_program, types)
+    calls = values_by_row(of_program, types)
     made = {it: int(calls[host_classes.rows.track_rows(it)].sum()) for it in pool}
     program = max(pool, key=made.__getitem__, default=None)
     # What only hands work on says nothing of where the program was.
@@ -512,7 +512,7 @@ def naming(
     )
     # TensorFlow numbers threads its own way: samples of the program's thread are on a
     # track beside that of its events.
-    started = () if frames is None else frames.in_modules()
+    started = () if frames is None else frames.threads_in_modules()
     measured = windows.measured
 
     def asked_first(track: int) -> tuple[bool, bool, bool, int]:

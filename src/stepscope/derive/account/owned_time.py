@@ -165,7 +165,7 @@ def _gap_endings(end_ps: Int64s, launched: Launched, latency_ps: int) -> _Ending
     called_ps, dur_ps = ints(calls, "start_ps"), ints(calls, "dur_ps")
     place, behind = (np.empty(len(end_ps), np.int64) for _ in range(2))
     accepted_answer(
-        launches.endings(
+        launches.find_idle_endings(
             end_ps,
             device.start_ps,
             device.dur_ps,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.unavailable import Unavailable
@@ -63,7 +63,7 @@ def between_steps(
         return hull - Spans.from_events(starts, ints(steps.rows, "end_ps") - starts)
     is_call = event_kinds.has(EventFlag.FUNCTION_CALL | EventFlag.PJIT)
     track = handles(events, "track")
-    rows = picked(handles(events, "type"), is_call)
+    rows = wanted_rows(handles(events, "type"), is_call)
     rows = rows[np.isin(track[rows], host_classes.threads.driving_tracks())]
     start_ps, dur_ps = ints(events, "start_ps"), ints(events, "dur_ps")
     calls = Spans.from_events(start_ps[rows], dur_ps[rows])

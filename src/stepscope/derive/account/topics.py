@@ -23,7 +23,7 @@ from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import COLLECTIONS
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class BatchCopies(Frozen, frozen=True):
         launch = self.correlation.launch_of_activity
         mine = codes(activity, "kind") == ACTIVITY_CODES["h2d"]
         mine &= handles(activity, "device") == one.device
-        size = filled(activity["bytes"], 0)
+        size = fill_nulls(activity["bytes"], 0)
         mine &= (size > _LEAST_BYTES) & (launch >= 0)
         called = np.sort(ints(self.correlation.launches, "start_ps")[launch[mine]])
         rows = self.windows.rows.filter(~self.windows.rows["open_end"])
@@ -433,7 +433,7 @@ class _ReadBacks(Frozen, frozen=True):
             (codes(self.activity, "kind") == ACTIVITY_CODES["d2h"])
             & (handles(self.activity, "device") == one.device)
         )
-        size = filled(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
+        size = fill_nulls(self.activity["bytes"].gather(rows), _SMALL_BYTES + 1)
         rows = rows[size <= _SMALL_BYTES]
         start_ps, dur_ps = (ints(self.activity, it) for it in ("start_ps", "dur_ps"))
         copied: Int64s = start_ps[rows] + dur_ps[rows]

@@ -13,9 +13,9 @@ import polars as pl
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
+    owner_texts,
     rows_of_owners,
-    texts_of,
 )
 from stepscope.derive.host.values import host_rows
 from stepscope.derive.names.event_kinds import EventFlag
@@ -170,15 +170,15 @@ def recorded_arguments(
     values = rows_of_owners(stats, "event", owners)
     columns: dict[str, pl.Series] = {}
     for name, key in _TEXTS.items():
-        texts = texts_of(trace, values, owners, find_handle(trace.strings, key))
+        texts = owner_texts(trace, values, owners, find_handle(trace.strings, key))
         columns[name] = pl.Series(name, texts, pl.String)
     for name, key in _NUMBERS.items():
-        number, known = numbers_of(values, owners, find_handle(trace.strings, key))
+        number, known = owner_numbers(values, owners, find_handle(trace.strings, key))
         columns[name] = pl.select(
             pl.when(pl.Series(known)).then(pl.Series(number)).alias(name)
         ).to_series()
     named = [
-        texts_of(trace, values, owners, find_handle(trace.strings, key))
+        owner_texts(trace, values, owners, find_handle(trace.strings, key))
         for key in _GROUP
     ]
     groups = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
+from stepscope._core.nesting import inherit_from_parents
 from stepscope.derive.collectives.arguments import (
     ARGUMENTS,
     bus_share,
@@ -21,16 +21,16 @@ from stepscope.derive.columns.arrays import (
     accepted_answer,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
-from stepscope.derive.costs.operands import from_text
+from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.activity_names import (
     is_collective_category,
     is_collective_op,
 )
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.op_links import BOOKKEEPING
 
@@ -202,7 +202,7 @@ def collective_calls(
     classes = activity_classes.rows
     collective = ACTIVITY_CODES["collective"]
     wanted = (classes["kind"] == collective).to_numpy()
-    rows = np.flatnonzero(by_row(wanted, activity_classes.code))
+    rows = np.flatnonzero(values_by_row(wanted, activity_classes.code))
     if not len(rows):
         return NO_COLLECTIVES
     around = launch_surroundings(
@@ -380,7 +380,7 @@ def _known_sizes(shape: str | None) -> tuple[list[int], str]:
 
     Empty where the bytes of one of them are not known.
     """
-    found = None if shape is None else from_text(shape)
+    found = None if shape is None else operands_from_text(shape)
     tensors = [] if found is None else list(found.each_tensor())
     known = [size for tensor in tensors if (size := tensor.size_bytes) is not None]
     if not tensors or len(known) < len(tensors):
@@ -406,7 +406,7 @@ def launch_surroundings(
         names.str.contains(_RANGE).to_numpy(),
         names.is_in(sorted(BOOKKEEPING)).to_numpy(),
     ):
-        chosen = picked(types, wanted)
+        chosen = wanted_rows(types, wanted)
         # The nearest of the chosen events around each one of others; -1 for none.
         if not len(chosen) or not (call >= 0).any():
             nearest = np.full(len(call), -1, np.int32)
@@ -415,7 +415,7 @@ def launch_surroundings(
             label[chosen] = chosen
             begin = int(chosen[0])
             accepted_answer(
-                inherit(
+                inherit_from_parents(
                     given.nesting.parent, label, begin, max(int(call.max()) + 1, begin)
                 )
             )

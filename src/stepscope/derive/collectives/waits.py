@@ -219,7 +219,7 @@ class _Tie(Frozen, frozen=True, eq=True):
     samples: int
 
 
-def align(
+def align_clocks(
     starts_unix_ns: Mapping[str, int | None],
     calls: pl.DataFrame,
     steps: Mapping[str, Mapping[int, tuple[int, int]]],

@@ -86,12 +86,12 @@ class Hulls(Frozen, frozen=True):
     last_ps: Int64s
 
 
-def dense(values: NDArray[np.signedinteger]) -> Codes:
+def number_values(values: NDArray[np.signedinteger]) -> Codes:
     """Number the distinct values in the order of their first rows."""
-    return combined([values])
+    return number_rows([values])
 
 
-def combined(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
+def number_rows(columns: Sequence[NDArray[np.signedinteger]]) -> Codes:
     """Number the distinct rows of several columns of equal length."""
     if not columns:
         raise ValueError("no column to number")
@@ -127,7 +127,7 @@ def _number_pairs(
     places = width * groups_outside
     out, first = np.empty(rows, np.int32), np.empty(min(places, rows), np.int64)
     count = accepted_answer(
-        numbering.number(
+        numbering.number_pairs(
             outer.code if outer is not None else np.empty(0, np.int32),
             np.ascontiguousarray(inner, np.int32),
             least,
@@ -140,7 +140,7 @@ def _number_pairs(
     return Codes(out, first[:count].copy())
 
 
-def totals_by(
+def totals_by_code(
     code: Int32s, values: Int64s, *, count: int, where: Bools | None = None
 ) -> Totals:
     """Sum values by code.
@@ -155,7 +155,7 @@ def totals_by(
     return found
 
 
-def extremes_by(code: Int32s, values: Int64s, *, count: int) -> Extremes:
+def extremes_by_code(code: Int32s, values: Int64s, *, count: int) -> Extremes:
     """Sum values by code, and find the smallest and the largest; as `totals_by`."""
     found = Extremes(*(np.zeros(count, np.int64) for _ in range(4)))
     _add_up(code, values, None, found.count, found.total, found.least, found.greatest)
@@ -167,7 +167,7 @@ def _add_up(
 ) -> None:
     counted = np.ones(0, np.bool_) if where is None else np.ascontiguousarray(where)
     accepted_answer(
-        numbering.totals(
+        numbering.sum_groups(
             np.ascontiguousarray(code, np.int32),
             np.ascontiguousarray(values),
             counted.view(np.uint8),
@@ -186,7 +186,7 @@ def hulls_by_code(
     """
     found = Hulls(*(np.zeros(count, np.int64) for _ in range(3)))
     accepted_answer(
-        numbering.hulls(
+        numbering.group_hulls(
             np.ascontiguousarray(code, np.int32),
             np.ascontiguousarray(start_ps),
             np.ascontiguousarray(dur_ps),
@@ -209,13 +209,13 @@ def distinct_runs(
     """
     count, owner = np.zeros(places, np.int64), np.full(executions, -1, np.int32)
     spilled = np.empty(0, np.int64)
-    answer: int = kernels.executions(place, execution, owner, count, spilled)
+    answer: int = kernels.count_executions(place, execution, owner, count, spilled)
     if answer > 0:
         # Executions of several places, as a rule few; ask for the rows.
         spilled = np.empty(answer, np.int64)
         owner[:] = -1
         count[:] = 0
-        answer = kernels.executions(place, execution, owner, count, spilled)
+        answer = kernels.count_executions(place, execution, owner, count, spilled)
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     # Sorting bare keys is several times faster than sorting pairs.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def rows_with_key(frame: pl.DataFrame, owner: str, handle: int) -> StatRows:
         handle: From `find_handle`; -1 gives no rows.
     """
     if handle < 0 or not len(frame):
-        return taken(frame, owner, np.empty(0, np.int64))
+        return stats_in_rows(frame, owner, np.empty(0, np.int64))
     key = handles(frame, "key")
     found = [
         first + np.flatnonzero(key[first : first + _BLOCK_ROWS] == handle)
         for first in range(0, len(key), _BLOCK_ROWS)
     ]
-    return taken(frame, owner, np.concatenate(found))
+    return stats_in_rows(frame, owner, np.concatenate(found))
 
 
 def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
@@ -90,10 +90,10 @@ def rows_of_owners(frame: pl.DataFrame, owner: str, wanted: Int32s) -> StatRows:
     within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(
         ends - count, count
     )
-    return taken(frame, owner, np.repeat(begin, count) + within)
+    return stats_in_rows(frame, owner, np.repeat(begin, count) + within)
 
 
-def numbers_of(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
+def owner_numbers(rows: StatRows, owners: Int32s, handle: int) -> tuple[Int64s, Bools]:
     """Return each owner's integer under one name, and whether it has one.
 
     Signed, unsigned and real values are accepted. Of several values under one name
@@ -137,7 +137,7 @@ def values_of_owners(
     return np.where(known, value[at], default).astype(np.int64), known
 
 
-def texts_of(
+def owner_texts(
     trace: TraceData, rows: StatRows, owners: Int32s, handle: int
 ) -> list[str | None]:
     """Return each owner's text under one name; None where it has none."""
@@ -163,13 +163,13 @@ def stats_at_rows(frame: pl.DataFrame, rows: Int64s, owner: Int32s) -> StatRows:
     kind: UInt8s = frame["kind"].to_numpy()
     return StatRows(
         owner,
-        by_row(handles(frame, "key"), rows),
-        by_row(kind, rows),
-        by_row(ints(frame, "value"), rows),
-        by_row(handles(frame, "length"), rows),
+        values_by_row(handles(frame, "key"), rows),
+        values_by_row(kind, rows),
+        values_by_row(ints(frame, "value"), rows),
+        values_by_row(handles(frame, "length"), rows),
     )
 
 
-def taken(frame: pl.DataFrame, owner: str, rows: Int64s) -> StatRows:
+def stats_in_rows(frame: pl.DataFrame, owner: str, rows: Int64s) -> StatRows:
     """Return the values in `rows`; `owner` is `event` for stats, `type` for types."""
-    return stats_at_rows(frame, rows, by_row(handles(frame, owner), rows))
+    return stats_at_rows(frame, rows, values_by_row(handles(frame, owner), rows))

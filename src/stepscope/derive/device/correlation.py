@@ -9,10 +9,10 @@ import numpy as np
 from stepscope._core import launches as kernels
 from stepscope._core.sweeps import busy_before
 from stepscope.derive.columns.arrays import accepted_answer, handles, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.frozen import Frozen
 from stepscope.trace.quality import QualityNote
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def correlation(
             raise ValueError(f"device {device.device} is out of order ({order})")
         busy_until_ps[device.rows] = until
     accepted_answer(
-        kernels.waits(
+        kernels.find_idle_waits(
             launch_of,
             ints(device_activity, "start_ps"),
             busy_until_ps,
@@ -161,18 +161,18 @@ def _match_launches(
     has_id = activity["correlation"].is_not_null()
     if not has_id.any() or not len(launches):
         return found, counts
-    ids: Int64s = filled(activity["correlation"], 0)
+    ids: Int64s = fill_nulls(activity["correlation"], 0)
     called = ints(launches, "correlation")
     ids, called = _unite_process_ids(activity, launches, ids, called)
     least, greatest = int(called.min()), int(called.max())
     if greatest - least >= max(_SMALL_TABLE, _ENTRIES_PER_ROW * len(called)):
         # Ids that are spread out or use all bits: number them first.
-        numbered = dense(np.concatenate((ids, called)))
+        numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
         least, greatest = 0, numbered.count - 1
     table = np.full(greatest - least + 1, -1, np.int32)
-    accepted_answer(kernels.match(called, ids, least, table, found, counts))
+    accepted_answer(kernels.match_launches(called, ids, least, table, found, counts))
     if not has_id.all():
         # A missing id was looked up as 0, which some call may have.
         without = np.flatnonzero(~has_id.to_numpy() & (found >= 0))
@@ -191,14 +191,16 @@ def _unite_process_ids(
     sides = (activity["process"], launches["process"])
     if any(side.null_count() == len(side) for side in sides):
         return ids, called
-    processes = dense(np.concatenate([side.fill_null(-1).to_numpy() for side in sides]))
+    processes = number_values(
+        np.concatenate([side.fill_null(-1).to_numpy() for side in sides])
+    )
     if processes.count == 1:
         return ids, called
     ours, theirs = np.split(processes.code.astype(np.int64), [len(ids)])
     least = min(int(ids.min()), int(called.min()))
     spread = max(int(ids.max()), int(called.max())) - least + 1
     if processes.count * spread >= 2**62:
-        numbered = dense(np.concatenate((ids, called)))
+        numbered = number_values(np.concatenate((ids, called)))
         ids = numbered.code[: len(ids)].astype(np.int64)
         called = numbered.code[len(ids) :].astype(np.int64)
         least, spread = 0, numbered.count

@@ -9,17 +9,17 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles
 from stepscope.derive.columns.dense_codes import (
-    combined,
     distinct_runs,
-    extremes_by,
-    totals_by,
+    extremes_by_code,
+    number_rows,
+    totals_by_code,
 )
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.host.values import int_values
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -84,7 +84,7 @@ def device_executions(
     kernels = _number_kernels(activity_classes, activity_ops)
     places = kernels.places
     code = activity_classes.code
-    place = by_row(places.code, code)
+    place = values_by_row(places.code, code)
     everything = np.bincount(code, minlength=len(places.code))
     eager = np.empty(0, np.int8)
     if not isinstance(host_op_events, Unavailable):
@@ -156,11 +156,13 @@ class _Kernels(Frozen, frozen=True):
             counts: Activities by class.
         """
         kernels, programs, places = self.kernels, self.programs, self.places
-        of_kernel = totals_by(kernels.code, counts, count=kernels.count).total
+        of_kernel = totals_by_code(kernels.code, counts, count=kernels.count).total
         program_of_kernel = programs.code[kernels.first]
-        of_program = extremes_by(program_of_kernel, of_kernel, count=programs.count)
+        of_program = extremes_by_code(
+            program_of_kernel, of_kernel, count=programs.count
+        )
         place_of_program = places.code[programs.first]
-        return totals_by(
+        return totals_by_code(
             place_of_program, of_program.greatest, count=places.count
         ).total
 
@@ -178,10 +180,10 @@ def _number_kernels(
     evidence = ops["evidence"].to_numpy()[op]
     unnamed = (evidence == OpEvidence.COPY) | (evidence == OpEvidence.NONE)
     group = handles(ops, "group")[op]
-    places = combined([handles(classes, "device"), group])
-    programs = combined([places.code, filled(ops["program"], -1)[op]])
+    places = number_rows([handles(classes, "device"), group])
+    programs = number_rows([places.code, fill_nulls(ops["program"], -1)[op]])
     kind = np.where(unnamed, np.int32(-1), handles(classes, "type"))
-    return _Kernels(group, places, programs, combined([programs.code, kind]))
+    return _Kernels(group, places, programs, number_rows([programs.code, kind]))
 
 
 class _Counted(Frozen, frozen=True):
@@ -238,9 +240,9 @@ def executions_of_activities(
     )
     equal = np.fromiter(same, np.int32, len(activity_ops.ops))
     launch = correlation.launch_of_activity
-    op = by_row(launching_ops.op, launch, none=-1)
-    mine = op == by_row(equal, activity_ops.op)
-    execution = by_row(launching_ops.execution, launch, none=-1)
+    op = values_by_row(launching_ops.op, launch, none=-1)
+    mine = op == values_by_row(equal, activity_ops.op)
+    execution = values_by_row(launching_ops.execution, launch, none=-1)
     return np.where(mine, execution, np.int32(-1))
 
 

@@ -11,8 +11,8 @@ from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import TensorCoreEvidence
 from stepscope.derive.device.precision import KERNEL_KIND, PrecisionEvidence
 from stepscope.frozen import Frozen
-from stepscope.hardware import OCCUPANCY_LIMITS, occupancy
-from stepscope.trace.reading.nullable import nullable
+from stepscope.hardware import OCCUPANCY_LIMITS, theoretical_occupancy
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def launch_dimensions(what: str) -> pl.Expr:
 
 
 def _verdict_column(code: NDArray[np.int8]) -> pl.Series:
-    return nullable("verdict", code > 0, code >= 0)
+    return nullable_series("verdict", code > 0, code >= 0)
 
 
 def _evidence_words(
@@ -170,7 +170,7 @@ def _add_geometry(
             pl.lit(None, pl.String).alias("occupancy_limiter"),
         )
     geometry = handles(rows, "geometry")
-    at = nullable("geometry", geometry, geometry >= 0)
+    at = nullable_series("geometry", geometry, geometry >= 0)
     shaped = rows.hstack([column.gather(at) for column in geometries])
     if isinstance(devices, Unavailable):
         return shaped.with_columns(occupancy_limiter=pl.lit(None, pl.String))
@@ -190,7 +190,7 @@ def _add_geometry(
             if vendor == "AMD" or None in values
             else OCCUPANCY_LIMITS.get((values[2], values[3]))
         )
-        best = room and occupancy(
+        best = room and theoretical_occupancy(
             room,
             threads=values[4] * values[5] * values[6],
             registers=values[0],

@@ -20,10 +20,10 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.units import PS_PER_US
 
@@ -104,7 +104,7 @@ def idle_waits_ps(correlation: Correlation) -> Int64s:
     """
     launch_of = correlation.launch_of_activity
     known = _rows_with_launch(launch_of)
-    waited = ints(correlation.activity, "start_ps")[known] - by_row(
+    waited = ints(correlation.activity, "start_ps")[known] - values_by_row(
         ints(correlation.launches, "start_ps"), launch_of[known]
     )
     found: Int64s = waited[correlation.queue_empty[known] | (waited < 0)]
@@ -185,7 +185,7 @@ def launch_facts(
         graph_percent = None
     else:
         replayed = event_types["name"].str.contains(_REPLAYED_GRAPH).to_numpy()
-        rows = picked(handles(device_activity, "type"), replayed)
+        rows = wanted_rows(handles(device_activity, "type"), replayed)
         replayed_ps = ints(device_activity, "dur_ps")[rows[kernel[rows]]]
         graph_percent = 100 * int(replayed_ps.sum()) / total
     return LaunchFacts(
@@ -227,7 +227,7 @@ def _outlasting_ps(
     # By how much copies to pageable memory end after their call returned.
     pageable = event_types["name"].str.contains(_TO_PAGEABLE, literal=True)
     named = is_true(pageable)
-    late_rows = picked(handles(device_activity, "type"), named)
+    late_rows = wanted_rows(handles(device_activity, "type"), named)
     late_rows = late_rows[launch_of[late_rows] >= 0]
     late_ps = (
         ints(device_activity, "start_ps")[late_rows]
@@ -242,7 +242,7 @@ def _outlasting_ps(
     if _all_equal(handles(device_activity, "track")):
         waits = f"{_FOR_DEVICE}|{_FOR_STREAM}"
     is_wait = event_types["name"].str.contains(waits).fill_null(value=False).to_numpy()
-    rows = picked(handles(events, "type"), is_wait)
+    rows = wanted_rows(handles(events, "type"), is_wait)
     if not len(rows):
         return copied
     begin = ints(events, "start_ps")[rows]
@@ -333,7 +333,7 @@ def _switch_ps(correlation: Correlation, latency_ps: int) -> int:
     device_activity, launches = correlation.activity, correlation.launches
     out = np.empty(len(device_activity), np.int64)
     count = accepted_answer(
-        kernels.gaps(
+        kernels.find_unlaunched_gaps(
             handles(device_activity, "track"),
             ints(device_activity, "start_ps"),
             ints(device_activity, "dur_ps"),

@@ -17,7 +17,7 @@ from stepscope.derive.device.kernel_names import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -148,7 +148,9 @@ def precision(
             width, evidence = decided.get(type_, (WIDE, PrecisionEvidence.DEFAULT))
             of_class[place] = (width.bits, width.fp64, width.tf32, evidence)
     code = activity_classes.code
-    bits, fp64, tf32, by = (by_row(of_class[:, column], code) for column in range(4))
+    bits, fp64, tf32, by = (
+        values_by_row(of_class[:, column], code) for column in range(4)
+    )
     return Precision(bits, fp64.view(np.bool_), tf32.view(np.bool_), by, of_class)
 
 

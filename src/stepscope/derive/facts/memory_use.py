@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import SHOWN, Part
 from stepscope.derive.facts.processors import counter_readings
 from stepscope.derive.judging.recorded_devices import HOST_MEMORY
@@ -298,7 +298,7 @@ def _rows_of_events(trace: TraceData, name: str) -> NDArray[np.intp]:
     events = trace.table("events")
     if isinstance(types, Unavailable) or isinstance(events, Unavailable):
         return np.empty(0, np.intp)
-    return picked(handles(events, "type"), (types["name"] == name).to_numpy())
+    return wanted_rows(handles(events, "type"), (types["name"] == name).to_numpy())
 
 
 def _failed_allocations(trace: TraceData) -> list[Failure]:

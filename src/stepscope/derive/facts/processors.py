@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.facts.evidence import Part
 from stepscope.derive.run_derivation import of_each_host, of_each_host_or_why
 from stepscope.frozen import Frozen
@@ -68,7 +68,7 @@ def counter_readings(trace: TraceData, name: str) -> Readings | None:
     wanted = (types["name"] == name).to_numpy()
     if not wanted.any():
         return None
-    rows = picked(handles(events, "type"), wanted)
+    rows = wanted_rows(handles(events, "type"), wanted)
     readings = stats.filter(pl.col("event").is_in(rows.tolist())).unique(
         "event", keep="first"
     )

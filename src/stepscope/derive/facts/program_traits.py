@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
-from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_with_key
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    owner_numbers,
+    rows_with_key,
+)
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
@@ -73,7 +77,7 @@ def program_traits(
     def any_event_ran(pattern: str) -> bool:
         for host in kinds:
             named = types[host]["name"].str.contains(pattern).fill_null(value=False)
-            if len(picked(handles(ran_on[host], "type"), named.to_numpy())):
+            if len(wanted_rows(handles(ran_on[host], "type"), named.to_numpy())):
                 return True
         return False
 
@@ -81,7 +85,7 @@ def program_traits(
         """Return the time of all events of some types, each counted in full."""
         times = 0
         for host, host_kinds in kinds.items():
-            rows = picked(handles(ran_on[host], "type"), host_kinds.has(flag))
+            rows = wanted_rows(handles(ran_on[host], "type"), host_kinds.has(flag))
             times += int(ints(ran_on[host], "dur_ps")[rows].sum())
         return times
 
@@ -117,9 +121,9 @@ def collected_by_hand(
 ) -> bool | None:
     """Return it of the hosts whose collections say which objects they looked at."""
     wanted = event_types["name"].is_in(COLLECTIONS).fill_null(value=False).to_numpy()
-    rows = picked(handles(events, "type"), wanted).astype(np.int32)
+    rows = wanted_rows(handles(events, "type"), wanted).astype(np.int32)
     key = find_handle(trace.strings, StatKey.GENERATION)
-    generation, known = numbers_of(rows_with_key(stats, "event", key), rows, key)
+    generation, known = owner_numbers(rows_with_key(stats, "event", key), rows, key)
     counts = Counter(generation[known].tolist())
     of_all_objects = counts[_ALL_OBJECTS]
     younger = counts.total() - of_all_objects
@@ -182,6 +186,6 @@ def anomaly_checks(
     op of the backward pass while it searches for anomalies.
     """
     named = (event_types["name"] == _CHECK).to_numpy()
-    starts = ints(events, "start_ps")[picked(handles(events, "type"), named)]
+    starts = ints(events, "start_ps")[wanted_rows(handles(events, "type"), named)]
     inside = windows_of_times(windows.measured, starts) >= 0
     return int(inside.sum()) / len(windows.measured) if inside.any() else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.host.function_frames import LEAST_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import SYSTEM_CLASSES, HostClass
@@ -287,7 +287,7 @@ def recorder_signals(
     """
     own = event_kinds.host_class == HostClass.PROFILER
     on_buffers = event_types["name"].str.contains(_BUFFERS).to_numpy()
-    rows = picked(handles(events, "type"), own)
+    rows = wanted_rows(handles(events, "type"), own)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     is_buffer = on_buffers[handles(events, "type")[rows]]
     buffers = Spans.from_events(start[is_buffer], dur[is_buffer])

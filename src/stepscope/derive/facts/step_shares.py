@@ -23,7 +23,7 @@ from stepscope.derive.step_time.host_time import (
 )
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -474,7 +474,9 @@ def _shares_of_device(
 def _times_by_owner(
     rows: pl.DataFrame, owners: Iterable[str]
 ) -> dict[str, tuple[int, ...]]:
-    return {owner: tuple(filled(rows[f"{owner}_ps"], 0).tolist()) for owner in owners}
+    return {
+        owner: tuple(fill_nulls(rows[f"{owner}_ps"], 0).tolist()) for owner in owners
+    }
 
 
 def _missing_and_topics(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_S
@@ -94,7 +94,7 @@ class FunctionFrames(Frozen, frozen=True):
     names: Mapping[int, FunctionName]
     of_framework: frozenset[int] = frozenset()
 
-    def in_modules(self) -> frozenset[int]:
+    def threads_in_modules(self) -> frozenset[int]:
         """Return the threads that run a module: the program's file, or an import."""
         modules = [it for it, name in self.names.items() if name.function == _MODULE]
         return frozenset(np.unique(self.track[np.isin(self.type, modules)]).tolist())
@@ -222,10 +222,10 @@ def _collect_frames(
     Exact frames count with those of threads that drive steps.
     """
     kind, is_frame = codes(tracks, "kind"), event_kinds.has(EventFlag.PYTHON_FRAME)
-    on_host = absent(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
+    on_host = absent_mask(tracks["device"]) & np.isin(kind, (_THREAD, _SAMPLES))
     begins, ends = ints(tracks, "event_begin"), ints(tracks, "event_end")
     frame_rows = [
-        picked(handles(events, "type"), is_frame, int(begins[it]), int(ends[it]))
+        wanted_rows(handles(events, "type"), is_frame, int(begins[it]), int(ends[it]))
         for it in np.flatnonzero(on_host).tolist()
     ]
     rows = np.sort(np.concatenate([np.empty(0, np.int64), *frame_rows]))

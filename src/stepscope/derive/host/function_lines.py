@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.stat_values import find_handle, numbers_of, rows_of_owners
+from stepscope.derive.columns.stat_values import (
+    find_handle,
+    owner_numbers,
+    rows_of_owners,
+)
 from stepscope.derive.host.function_frames import sampled_threads
 from stepscope.derive.host.function_names import is_nameless
 from stepscope.derive.intervals.nesting import nest_subset
@@ -207,7 +211,7 @@ def _line_runs(
     rows = rows[ints(events, "dur_ps")[rows] > 0]
     values = rows_of_owners(stats, "event", rows)
     key = find_handle(trace.strings, StatKey.SOURCE_LINE)
-    number, present = numbers_of(values, rows, key)
+    number, present = owner_numbers(values, rows, key)
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     track = thread[handles(events, "track")[rows]]
     runs = FunctionLines(

@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_rows, int_values, text_codes
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.names.op_names import HLO_TEXTS, read_annotations, resolve_hlo
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -111,7 +111,7 @@ def host_op_events(
     # 1 where the name or a stored value says that an op ran eagerly, else 0.
     by_rank = np.zeros(_NAMED + 1, np.int8)
     by_rank[[_EAGER, _WRAPPER]] = 1
-    eager = by_row(by_rank, rank)
+    eager = values_by_row(by_rank, rank)
     stored = None if values is None else int_values(values[StatKey.IS_EAGER])
     if stored is not None and len(stored[0]):
         given, _ = values_of_owners(event, *stored, default=-1)
@@ -125,7 +125,7 @@ def host_op_events(
     nested = nest_subset(start_ps, dur_ps, track=handles(events, "track")[event])
     # Only ops of one vocabulary come in both modes.
     both = (ops["category"] == int(OpCategory.TENSORFLOW)).to_numpy()
-    eager[~by_row(both, op)] = -1
+    eager[~values_by_row(both, op)] = -1
     if values is None:
         eager[eager == 0] = -1
     same = pl.struct("name", "type", "module", "program")
@@ -138,7 +138,7 @@ def host_op_events(
         self_ps=nested.self_ps,
         parent=nested.parent,
         depth=nested.depth,
-        outermost=outermost_of_op(nested.parent, by_row(group, op)),
+        outermost=outermost_of_op(nested.parent, values_by_row(group, op)),
         eager=eager,
         ops=ops,
         without_values=host_values if isinstance(host_values, Unavailable) else None,
@@ -171,7 +171,7 @@ class _NamedEvents:
         rows = host_rows(tracks, self._types, is_op)
         code = self._types[rows]
         self._name_rows(
-            *(rows, code, by_row(rank, code)),
+            *(rows, code, values_by_row(rank, code)),
             pl.DataFrame(
                 {
                     "name": kinds.op_name,
@@ -233,7 +233,7 @@ class _NamedEvents:
         module, _ = values_of_owners(owner, module_owner, module_code, default=-1)
         program_owner, program_ids = int_values(values[StatKey.PROGRAM_ID])
         program, _ = values_of_owners(owner, program_owner, program_ids, default=-1)
-        distinct = combined([program, module, code])
+        distinct = number_rows([program, module, code])
         first = distinct.first
         programs = pl.Series(program[first])
         resolved = resolve_hlo(
@@ -267,7 +267,7 @@ class _NamedEvents:
             event, op, rank = event[order], op[order], rank[order]
             last = np.append(event[1:] != event[:-1], True)
             event, op, rank = event[last], op[last], rank[last]
-        used = dense(op)
+        used = number_values(op)
         rows = pl.concat(self._frames)[op[used.first]]
         # Instructions of one framework op stay apart: each has its own cost.
         key = ["name", "type", "module", "program", "hlo_op"]
@@ -333,7 +333,7 @@ def _one_per_execution(
     track = handles(events, "track")[event]
     concerned = np.zeros(int(track[-1]) + 1, np.bool_)
     concerned[track[rank != _NAMED]] = True
-    rows = np.flatnonzero(by_row(concerned, track))
+    rows = np.flatnonzero(values_by_row(concerned, track))
     some = event[rows]
     parent = nest_subset(
         ints(events, "start_ps")[some], ints(events, "dur_ps")[some], track=track[rows]

@@ -32,7 +32,7 @@ from stepscope.derive.step_time.device_sets import owner_places
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNERS, STICKY, HostCode
 from stepscope.derive.step_time.pool_tasks import pool_tasks
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent, nullable
+from stepscope.trace.reading.nullable import absent_mask, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -190,7 +190,7 @@ class _Scene(Frozen, frozen=True):
         return np.union1d(found, more)
 
     def _host_requests(self, rows: Int32s, excluded: Bools) -> Int64s:
-        mine = absent(self.tracks["device"])[handles(self.events, "track")[rows]]
+        mine = absent_mask(self.tracks["device"])[handles(self.events, "track")[rows]]
         return rows[mine & ~excluded[handles(self.events, "type")[rows]]].astype(
             np.int64
         )
@@ -225,7 +225,7 @@ class _Scene(Frozen, frozen=True):
             return pl.Series([None] * len(rows), dtype=pl.String)
         owner, number = int_values(values[_ID])
         value, known = values_of_owners(rows, owner, number)
-        numbers = nullable("id", value, known).cast(pl.String)
+        numbers = nullable_series("id", value, known).cast(pl.String)
         owner, code, texts = text_codes(self.trace, values[_ID])
         at, spelled = values_of_owners(rows, owner, code)
         if not spelled.any():
@@ -241,7 +241,9 @@ class _Scene(Frozen, frozen=True):
             return pl.Series([None] * len(rows), dtype=pl.Int64)
         size, known = values_of_owners(rows, *int_values(values[_BATCH]))
         task, batched = values_of_owners(rows, *int_values(values[_TASK]))
-        return nullable("batch_size", np.where(known, size, task), known | batched)
+        return nullable_series(
+            "batch_size", np.where(known, size, task), known | batched
+        )
 
 
 class RequestBucket(Frozen, frozen=True, eq=True):

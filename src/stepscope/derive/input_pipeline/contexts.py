@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.names.event_kinds import EventFlag
@@ -129,7 +129,7 @@ def match_handovers(made: Elements, taken: Elements) -> tuple[Int64s, Int64s]:
     stage = np.concatenate((made.stage, taken.stage))
     number = np.concatenate((made.number, taken.number))
     time_ps = np.concatenate((made.time_ps, taken.time_ps))
-    code = combined((stage, dense(number).code)).code
+    code = number_rows((stage, number_values(number).code)).code
     is_taking = np.arange(len(code)) >= count
     order = np.lexsort((is_taking, time_ps, code))
     # The next taking after each place in this order; one past the end for none.
@@ -168,7 +168,7 @@ def read_contexts(
     types, thread = handles(events, "type"), handles(events, "track")
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     is_start = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
+    rows = wanted_rows(types, marks)
     is_begin = is_start[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (thread[rows[:-1]] == thread[rows[1:]])
     begins, ends = rows[:-1][pair], ints(events, "start_ps")[rows[1:][pair]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import values_of_owners
 from stepscope.derive.host.values import host_stats, int_values
 from stepscope.derive.input_pipeline.contexts import (
@@ -195,7 +195,7 @@ def _handed_over(
         marks: By row of event_types: it marks the making, or the taking, of one.
     """
     types = handles(events, "type")
-    made_rows, taken_rows = (picked(types, mark) for mark in marks)
+    made_rows, taken_rows = (wanted_rows(types, mark) for mark in marks)
     # The first execution inside of a making, with no other one in between.
     stops = runs.is_call.copy()
     stops[made_rows] = True

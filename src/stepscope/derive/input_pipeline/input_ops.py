@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
-from stepscope.derive.columns.dense_codes import combined, totals_by
+from stepscope.derive.columns.dense_codes import number_rows, totals_by_code
 from stepscope.derive.host.op_events import outermost_of_op
 from stepscope.derive.host.values import host_rows, text_codes
 from stepscope.derive.input_pipeline.stages import BEGINNING, read_name
@@ -240,10 +240,10 @@ class _Found:
         start_ps, dur_ps = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
         track = handles(events, "track")[rows]
         nested = nest_subset(start_ps, dur_ps, track=track)
-        own = totals_by(number, nested.self_ps, count=len(ops))
+        own = totals_by_code(number, nested.self_ps, count=len(ops))
         outer = outermost_of_op(nested.parent, number)
-        total = totals_by(number, dur_ps, count=len(ops), where=outer).total
-        pairs = combined([number, track])
+        total = totals_by_code(number, dur_ps, count=len(ops), where=outer).total
+        pairs = number_rows([number, track])
         threads = np.bincount(number[pairs.first], minlength=len(ops))
         if (ops["category"] == WAITING_FOR_WORKERS).any():
             doubts = (
@@ -343,7 +343,7 @@ def _stage_ops(
             name.astype(np.int64),
             _named_frame(pl.Series(dtype=pl.String), ""),
         )
-    pairs = combined([name, kind])
+    pairs = number_rows([name, kind])
     first = pairs.first
     return (
         owner,

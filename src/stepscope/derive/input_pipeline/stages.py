@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.columns.stat_values import find_handle, rows_of_owners
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
@@ -133,9 +133,9 @@ def unite_stages(listed: pl.DataFrame) -> tuple[pl.DataFrame, Int32s]:
     names = listed["long_name"].unique(maintain_order=True)
     name_code = listed["long_name"].cast(pl.Enum(names)).to_physical().to_numpy()
     ids = listed["id"].fill_null(0).to_numpy()
-    by_id = dense(ids).code
+    by_id = number_values(ids).code
     key = np.where(ids != 0, by_id, by_id.max() + 1 + name_code.astype(np.int32))
-    numbered = dense(key.astype(np.int32))
+    numbered = number_values(key.astype(np.int32))
     first = listed[numbered.first].select("id", "parent_id", "long_name")
     facts = pl.DataFrame([msgspec.structs.asdict(read_name(name)) for name in names])
     known = first.with_columns(pl.col("id").replace({0: None})).hstack(

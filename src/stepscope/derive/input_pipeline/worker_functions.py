@@ -21,7 +21,7 @@ from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.unavailable import Unavailable
-from stepscope.xspace.vocabulary import unseen_of
+from stepscope.xspace.vocabulary import unseen_reason
 
 if TYPE_CHECKING:
     import polars as pl
@@ -297,7 +297,7 @@ def _why_not(
         return WHY["workers_of_other_profiler"]
     if not (event_types["name"] == _COUNTED).any():
         return WHY["no_workers"]
-    told = (unseen_of(message) for message in quality["message"])
+    told = (unseen_reason(message) for message in quality["message"])
     unseen = next((one for one in told if one is not None), None)
     if unseen is None:
         return WHY["workers_not_sampled"]

@@ -54,7 +54,7 @@ class Nesting(Frozen, frozen=True):
     overhangs: Int64s
 
 
-def nesting(
+def nest_events(
     tracks: pl.DataFrame, events: pl.DataFrame, *, flat_rows: Int64s | None = None
 ) -> Nesting:
     """Nest the events of every track whose kind is one of `NESTED_KINDS`.
@@ -201,7 +201,7 @@ def _nest_range(
 ) -> int:
     for depth in (_USUAL_DEPTH, end - begin):
         stack = np.empty((2, depth), np.int64)
-        answer: int = kernels.nest(
+        answer: int = kernels.nest_track_rows(
             start_ps, dur_ps, begin, end, into.parent, into.depth, into.self_ps, stack
         )
         if answer != kernels.NO_ROOM:
@@ -243,7 +243,7 @@ def _flatten_codes(
     out = np.empty((3, 2 * count), np.int64)
     for room in (_USUAL_DEPTH, count):
         running = np.empty((4, room), np.int64)
-        segments: int = kernels.flatten(
+        segments: int = kernels.flatten_track_rows(
             start_ps, dur_ps, code, sticky, 0, count, running, out
         )
         if segments != kernels.NO_ROOM:
@@ -265,7 +265,7 @@ def _nesting_order(start_ps: Int64s, dur_ps: Int64s) -> Int64s:
     return np.lexsort((-dur_ps, start_ps))
 
 
-def innermost_at(
+def innermost_rows(
     times_ps: Int64s,
     start_ps: Int64s,
     dur_ps: Int64s,
@@ -286,12 +286,14 @@ def innermost_at(
     order = np.argsort(times_ps, kind="stable")
     times, inner = times_ps[order], np.empty(len(order), np.int32)
     if kernels.first_unordered(start_ps, dur_ps, begin, end) == end:
-        answer = kernels.running(start_ps, dur_ps, parent, begin, end, times, inner)
+        answer = kernels.running_rows(
+            start_ps, dur_ps, parent, begin, end, times, inner
+        )
     else:
         at = _nesting_order(start_ps[begin:end], dur_ps[begin:end]) + begin
         place = np.full(end + 1, -1, np.int32)
         place[at] = np.arange(len(at))
-        answer = kernels.running(
+        answer = kernels.running_rows(
             *(start_ps[at], dur_ps[at], place[parent[at]], 0, len(at), times, inner)
         )
         inner = np.where(inner >= 0, at[inner], -1).astype(np.int32)

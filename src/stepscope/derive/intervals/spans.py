@@ -83,7 +83,7 @@ class TrackRows(Frozen, frozen=True):
         marked = np.zeros(256, np.uint8)
         marked[list(wanted)] = 1
         found = np.empty(rows.stop - rows.start, np.int64)
-        count = row_kernels.meeting(
+        count = row_kernels.rows_meeting_set(
             self.start_ps[rows],
             self.dur_ps[rows],
             code[rows],
@@ -235,7 +235,7 @@ class Spans(Frozen, frozen=True, dict=True):
             return self
         if not len(self):
             return other
-        return _merge_sets(kernels.union, self, other)
+        return _merge_sets(kernels.union_sets, self, other)
 
     def __and__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
@@ -246,12 +246,12 @@ class Spans(Frozen, frozen=True, dict=True):
                 return inner
         # A window against millions of intervals must not visit them all.
         mine, others = self._near_part(other), other._near_part(self)
-        return _merge_sets(kernels.intersection, mine, others)
+        return _merge_sets(kernels.intersect_sets, mine, others)
 
     def __sub__(self, other: Spans) -> Spans:
         if not len(self) or not len(other):
             return self
-        return _merge_sets(kernels.difference, self, other._near_part(self))
+        return _merge_sets(kernels.subtract_sets, self, other._near_part(self))
 
     @cached_property
     def length_ps(self) -> int:

@@ -18,7 +18,7 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import ints, is_present
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled, held, nullable
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series, present_mask
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _link_neighbours(
 
 
 def _known_values(series: pl.Series) -> tuple[Int64s, Bools]:
-    return filled(series, 0), held(series)
+    return fill_nulls(series, 0), present_mask(series)
 
 
 def _added_up(
@@ -263,7 +263,7 @@ def allocation_steps(
         outside = time_ps >= ints(intervals, "end_ps")[place]
         at = np.where((place >= 0) & outside, -1, place)
     # Index -1 reads the last number, which the condition beside it rules out.
-    found = nullable("step", number[at], at >= 0)
+    found = nullable_series("step", number[at], at >= 0)
     # The number of the step that carries each stored group, null for none.
     of_group = (
         steps.rows.select("group", "step")

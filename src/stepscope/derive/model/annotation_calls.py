@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.host.values import int_values
-from stepscope.derive.intervals.nesting import innermost_at, nest_subset
+from stepscope.derive.intervals.nesting import innermost_rows, nest_subset
 from stepscope.derive.model.places import inherit_labels, label_inside, unite_places
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.steps.markers import STEP_RANGE
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import absent, is_true
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import absent_mask, is_true
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.trace.tables import TRACK_KINDS
 from stepscope.unavailable import Unavailable
@@ -117,7 +117,7 @@ def _calls_of_holder(
     nesting: Nesting,
 ) -> _Waiting:
     """Return by moment the call that a thread is in, and whether it is silent."""
-    around = innermost_at(
+    around = innermost_rows(
         at_ps,
         ints(events, "start_ps"),
         ints(events, "dur_ps"),
@@ -125,8 +125,10 @@ def _calls_of_holder(
         rows=(int(tracks["event_begin"][holder]), int(tracks["event_end"][holder])),
     )
     through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
-    type_ = by_row(handles(events, "type"), around, none=-1)
-    return by_row(of_event, around, none=-1), by_row(through, type_, none=False)
+    type_ = values_by_row(handles(events, "type"), around, none=-1)
+    return values_by_row(of_event, around, none=-1), values_by_row(
+        through, type_, none=False
+    )
 
 
 def _keep_only_holder(waiting: Sequence[_Waiting]) -> _Waiting:
@@ -146,7 +148,7 @@ def _keep_silent_calls(call: Int32s, silent: Bools) -> Int32s:
     lent = np.flatnonzero(call >= 0)
     count = np.bincount(call[lent])
     quiet = np.bincount(call[lent[silent[lent]]], minlength=len(count))
-    kept = by_row(quiet >= _SILENT_SHARE * count, call, none=False)
+    kept = values_by_row(quiet >= _SILENT_SHARE * count, call, none=False)
     return np.where(kept, call, np.int32(-1))
 
 
@@ -267,7 +269,7 @@ def annotation_calls(
     else:
         launched = charge_lent_launches(
             of_event,
-            by_row(of_event, handles(launches, "event")),
+            values_by_row(of_event, handles(launches, "event")),
             tracks=tracks,
             events=events,
             kinds=event_kinds,
@@ -317,17 +319,17 @@ def _range_rows(
     """
     types = handles(events, "type")
     may_be = kinds.has(EventFlag.ANNOTATION)
-    rows = picked(types, may_be).astype(np.int32)
+    rows = wanted_rows(types, may_be).astype(np.int32)
     if not len(rows):
         return rows
     thread: Bools = codes(tracks, "kind") == _THREAD
-    thread &= absent(tracks["device"])
+    thread &= absent_mask(tracks["device"])
     ours = thread & ~tracks["name"].str.contains(_POOL).to_numpy()
-    track = by_row(handles(events, "track"), rows)
+    track = values_by_row(handles(events, "track"), rows)
     # The producer names ranges only of types that may be some.
-    told = by_row(is_true(event_types["annotation"]), by_row(types, rows))
-    found = told & by_row(thread, track)
-    guessed = ~told & by_row(ours, track)
+    told = values_by_row(is_true(event_types["annotation"]), values_by_row(types, rows))
+    found = told & values_by_row(thread, track)
+    guessed = ~told & values_by_row(ours, track)
     if guessed.any():
         # Frames and ranges hold the program's own code; anything else does not.
         through = kinds.has(EventFlag.ANNOTATION | EventFlag.PYTHON_FRAME)
@@ -335,7 +337,7 @@ def _range_rows(
         inside = np.empty(len(types), np.int32)
         for lane in np.unique(track[guessed]).tolist():
             begin, end = tracks["event_begin"][lane], tracks["event_end"][lane]
-            inside[begin:end] = by_row(label, types[begin:end])
+            inside[begin:end] = values_by_row(label, types[begin:end])
             inherit_labels(nesting.parent, inside, begin, end)
         found[guessed] = inside[rows[guessed]] < 0
     return rows[found]
@@ -370,7 +372,7 @@ def _calls_of_launches(
         inputs = (device_activity, of_launch, correlation)
         why = next(one for one in inputs if isinstance(one, Unavailable))
         return why, why
-    of_activity = by_row(of_launch, correlation.launch_of_activity, none=-1)
+    of_activity = values_by_row(of_launch, correlation.launch_of_activity, none=-1)
     if (of_activity >= 0).any():
         return of_launch, of_activity
     # Zero would say that the ranges launched nothing.

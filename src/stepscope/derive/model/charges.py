@@ -14,11 +14,15 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes
-from stepscope.derive.columns.dense_codes import combined, distinct_runs, totals_by
+from stepscope.derive.columns.dense_codes import (
+    distinct_runs,
+    number_rows,
+    totals_by_code,
+)
 from stepscope.derive.names.op_names import read_annotations
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ALLOCATIONS
 
 if TYPE_CHECKING:
@@ -103,17 +107,17 @@ def host_charges(
     """
     rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     op, where, flops = host.op[rows], place[rows], costs.flops[rows]
-    distinct = combined([op, where])
+    distinct = number_rows([op, where])
     count = distinct.count
-    spent = totals_by(distinct.code, host.self_ps[rows], count=count)
-    work = totals_by(distinct.code, flops, count=count, where=flops >= 0)
+    spent = totals_by_code(distinct.code, host.self_ps[rows], count=count)
+    work = totals_by_code(distinct.code, flops, count=count, where=flops >= 0)
     elements = readers = np.zeros(count, np.int64)
     if reads is not None:
         # A variable counts where it is read first, so that it counts once.
         unit = reads.unit[rows]
         assigned = np.flatnonzero(unit >= 0)
         units, first = np.unique(unit[assigned], return_index=True)
-        read = totals_by(
+        read = totals_by_code(
             distinct.code[assigned[first]], reads.elements[units], count=count
         )
         elements, readers = read.total, read.count
@@ -121,9 +125,9 @@ def host_charges(
         pl.Series("place", where[distinct.first]),
         pl.Series("occurrences", spent.count),
         pl.Series("host_ps", spent.total),
-        nullable("flops", work.total, work.count > 0),
+        nullable_series("flops", work.total, work.count > 0),
         pl.Series("known", work.count),
-        nullable("parameters", elements, readers > 0),
+        nullable_series("parameters", elements, readers > 0),
     )
 
 
@@ -142,15 +146,15 @@ def device_charges(
     rows: Rows = slice(None) if chosen.all() else np.flatnonzero(chosen)
     group = ops.ops["group"].to_numpy().astype(np.int32)
     op, device, where = work.op[rows], work.device[rows], place[rows]
-    charge = combined([by_row(group, op), where])
-    spent = totals_by(charge.code, work.dur_ps[rows], count=charge.count).total
-    by_device = combined([charge.code, device])
+    charge = number_rows([values_by_row(group, op), where])
+    spent = totals_by_code(charge.code, work.dur_ps[rows], count=charge.count).total
+    by_device = number_rows([charge.code, device])
     runs = _count_executions(work, rows, by_device)
     occurrences = np.bincount(
         charge.code[by_device.first], weights=runs, minlength=charge.count
     ).astype(np.int64)
     # Each instruction of an op has costs of its own.
-    instruction = combined([charge.code, device, op])
+    instruction = number_rows([charge.code, device, op])
     if instruction.count == by_device.count:
         runs = runs[by_device.code[instruction.first]]
     else:
@@ -158,7 +162,7 @@ def device_charges(
     per_run = work.flops_of_op[op[instruction.first]]
     charges = charge.code[instruction.first]
     known = per_run >= 0
-    flops = totals_by(charges, per_run * runs, count=charge.count, where=known)
+    flops = totals_by_code(charges, per_run * runs, count=charge.count, where=known)
     # Executions count as known whose instructions all have known costs.
     complete = np.ones(charge.count, np.bool_)
     complete[charges[~known]] = False
@@ -166,7 +170,7 @@ def device_charges(
         pl.Series("place", where[charge.first]),
         pl.Series("occurrences", occurrences),
         pl.Series("device_ps", spent),
-        nullable("flops", flops.total, flops.count > 0),
+        nullable_series("flops", flops.total, flops.count > 0),
         pl.Series("known", np.where(complete, occurrences, 0)),
     )
 
@@ -312,7 +316,7 @@ def _count_executions(work: DeviceWork, rows: Rows, by: Codes) -> Int64s:
     others = np.flatnonzero(execution < 0)
     if len(others):
         code = by.code[others]
-        kernels = combined([code, work.kernel[rows][others]])
+        kernels = number_rows([code, work.kernel[rows][others]])
         most = np.zeros(by.count, np.int64)
         np.maximum.at(most, code[kernels.first], np.bincount(kernels.code))
         runs += most

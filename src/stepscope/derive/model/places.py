@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope._core.nesting import inherit
-from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.columns.dense_codes import combined
+from stepscope._core.nesting import inherit_from_parents
+from stepscope.derive.columns.arrays import handles, wanted_rows
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import held
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import present_mask
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def unite_places(parent: Int32s, key: Int32s) -> Places:
     # One round per level of nesting; each item is in one of them.
     while len(level):
         own = key[level]
-        distinct = combined([above, own])
+        distinct = number_rows([above, own])
         node[level] = distinct.code + np.int32(count)
         parents.append(above[distinct.first])
         keys.append(own[distinct.first].astype(np.int32))
@@ -85,7 +85,9 @@ def inherit_labels(
         begin: First item that may get one.
         end: One past the last.
     """
-    answer = inherit(parent, label, begin, len(label) if end is None else end)
+    answer = inherit_from_parents(
+        parent, label, begin, len(label) if end is None else end
+    )
     if answer < 0:
         raise ValueError(f"the kernel refused its arrays ({answer})")
     return label
@@ -182,11 +184,11 @@ def _event_places(
     events: pl.DataFrame, nesting: Nesting, texts: pl.Series
 ) -> EventPlaces | None:
     """Return places of the events whose type has a text."""
-    named = held(texts)
+    named = present_mask(texts)
     if not named.any():
         return None
     types = handles(events, "type")
-    rows = picked(types, named)
+    rows = wanted_rows(types, named)
     if not len(rows):
         return None
     label = label_inside(nesting.parent, rows, len(types))
@@ -228,7 +230,7 @@ def kernel_places(
         or isinstance(program_places, Unavailable)
     ):
         launch = correlation.launch_of_activity
-        event = by_row(handles(launches, "event"), launch, none=-1)
+        event = values_by_row(handles(launches, "event"), launch, none=-1)
         code = activity_classes.code
         source = _text_by_class(program_places.lines, event, code, empty)
         module = _text_by_class(program_places.modules, event, code, empty)

@@ -17,13 +17,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.model.places import LIBRARY, inherit_labels
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -140,11 +140,11 @@ def source_lines(
     if not isinstance(host_op_events, Unavailable):
         host_op, host_names = host_op_events.op, host_op_events.ops["name"]
         ops = _number_runs(
-            by_row(handles(events, "track"), host_op_events.event),
+            values_by_row(handles(events, "track"), host_op_events.event),
             host_op_events.start_ps,
             host_op_events.start_ps + host_op_events.dur_ps,
             host_op_events,
-            by_row(lines.lines_of_ops(host_op_events.ops), host_op),
+            values_by_row(lines.lines_of_ops(host_op_events.ops), host_op),
         )
     device_ps = np.empty(0, np.int64)
     device_line = device_function = device_op = nothing
@@ -153,14 +153,16 @@ def source_lines(
     if not isinstance(correlation, Unavailable) and not isinstance(
         launches, Unavailable
     ):
-        calls = by_row(
+        calls = values_by_row(
             handles(launches, "event"), correlation.launch_of_activity, none=-1
         )
     if not isinstance(device_activity, Unavailable) and not isinstance(
         activity_ops, Unavailable
     ):
         device_ps = ints(device_activity, "dur_ps")
-        device_line = by_row(lines.lines_of_ops(activity_ops.ops), activity_ops.op)
+        device_line = values_by_row(
+            lines.lines_of_ops(activity_ops.ops), activity_ops.op
+        )
         device_op, device_names = activity_ops.op, activity_ops.ops["name"]
         device_function = np.full(len(device_ps), _NONE)
         if calls is not None:
@@ -223,7 +225,7 @@ def line_times(
     spent = found.device_ps
     if activities is not None:
         spent = np.where(activities, spent, 0)
-    around = by_row(functions.line, found.device_function, none=-1)
+    around = values_by_row(functions.line, found.device_function, none=-1)
     line_row = np.where(found.device_line >= 0, found.device_line, around)
     np.add.at(device, line_row, spent)
     exact = np.flatnonzero(found.device_line >= 0)
@@ -294,7 +296,7 @@ def _runs_of_functions(
     if isinstance(functions, Unavailable):
         return _runs_without_lines()
     events = event_types["name"].to_list()
-    distinct = combined([functions.type, functions.line])
+    distinct = number_rows([functions.type, functions.line])
     line_of_code = np.full(distinct.count, _NONE)
     for code, row in enumerate(distinct.first.tolist()):
         name = functions.names[int(functions.type[row])]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.model.charges import (
     DeviceWork,
@@ -24,7 +24,7 @@ from stepscope.derive.model.charges import (
 from stepscope.derive.model.places import Places, inherit_labels, unite_places
 from stepscope.derive.model.view_names import VIEWS, View
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def model_work(
         if not isinstance(correlation, Unavailable) and not isinstance(
             launches, Unavailable
         ):
-            launch_event = by_row(
+            launch_event = values_by_row(
                 handles(launches, "event"), correlation.launch_of_activity, none=-1
             )
 
@@ -295,7 +295,9 @@ def _device_work(
     return DeviceWork(
         device=handles(device_activity, "device"),
         op=ops.op,
-        kernel=np.where(by_row(unnamed.to_numpy(), ops.op), np.int32(-1), kernel),
+        kernel=np.where(
+            values_by_row(unnamed.to_numpy(), ops.op), np.int32(-1), kernel
+        ),
         dur_ps=ints(device_activity, "dur_ps"),
         execution=execution,
         execution_count=execution_count,
@@ -314,7 +316,7 @@ def _group_by(
     if frames is not None:
         node, places, texts = frames.node, frames.places, frames.texts.to_list()
     of_execution, of_activity, of_allocation = (
-        by_row(node, rows, none=-1)
+        values_by_row(node, rows, none=-1)
         if places is not None
         else np.full(len(rows), -1, np.int32)
         for rows in (executed, launch_event, allocation_event)
@@ -337,8 +339,8 @@ def _group_by_call(
         inherit_labels(nesting.parent, of_event, int(host.event[0]))
     return Grouping(
         places.node,
-        by_row(places.node, execution_of_activity, none=-1),
-        by_row(of_event, allocation_event, none=-1),
+        values_by_row(places.node, execution_of_activity, none=-1),
+        values_by_row(of_event, allocation_event, none=-1),
         places,
         host.ops["name"].to_list(),
     )
@@ -354,7 +356,7 @@ def _variable_reads(
     rows = np.flatnonzero((costs.weights >= 0) & (module >= 0))
     if not len(rows):
         return None
-    distinct = combined([modules.places.key[module[rows]], costs.weights[rows]])
+    distinct = number_rows([modules.places.key[module[rows]], costs.weights[rows]])
     unit = np.full(len(host.event), -1, np.int32)
     unit[rows] = distinct.code
     sizes = [sum(map(math.prod, shapes)) for shapes in costs.variables]
@@ -381,9 +383,9 @@ def _own_executions(
     both = pl.concat([host.ops["name"], ops.ops["name"]]).fill_null("").rank("dense")
     name = both.cast(pl.Int32).to_numpy()
     launch = correlation.launch_of_activity
-    around = by_row(launching_ops.op, launch, none=-1)
-    named_alike = by_row(name[: len(host.ops)], around, none=-1) == by_row(
-        name[len(host.ops) :], ops.op
-    )
-    execution = by_row(launching_ops.execution, launch, none=-1)
+    around = values_by_row(launching_ops.op, launch, none=-1)
+    named_alike = values_by_row(
+        name[: len(host.ops)], around, none=-1
+    ) == values_by_row(name[len(host.ops) :], ops.op)
+    execution = values_by_row(launching_ops.execution, launch, none=-1)
     return np.where(named_alike, execution, np.int32(-1))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.derive.intervals.spans import Spans
@@ -16,7 +16,7 @@ from stepscope.derive.names.op_names import HLO_TEXTS
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def host_ops(
         nameless = len(event_types) and not event_types["known"].any()
         return WHY["nameless_ops"] if nameless else WHY["no_host_ops"]
     count = len(found.ops)
-    own = totals_by(found.op, found.self_ps, count=count)
-    eager = totals_by(found.op, found.self_ps, count=count, where=found.eager == 1)
+    own = totals_by_code(found.op, found.self_ps, count=count)
+    eager = totals_by_code(found.op, found.self_ps, count=count, where=found.eager == 1)
     step_count = None
     step_self = pl.Series("step_self_ps", [None] * count, dtype=pl.Int64)
     if not isinstance(windows, Unavailable) and windows.has_steps:
@@ -143,13 +143,13 @@ def host_ops(
         in_steps = found.start_ps >= int(windows.rows["start_ps"][0])
         in_steps &= found.start_ps < int(windows.rows["end_ps"][-1])
         step_count = len(windows.rows)
-        inside = totals_by(found.op, found.self_ps, count=count, where=in_steps)
+        inside = totals_by_code(found.op, found.self_ps, count=count, where=in_steps)
         step_self = pl.Series("step_self_ps", inside.total)
     function = np.bincount(found.op[found.eager == 0], minlength=count)
     # Of recursive calls only the outermost.
     columns = {
         "occurrences": own.count,
-        "total_ps": totals_by(
+        "total_ps": totals_by_code(
             found.op, found.dur_ps, count=count, where=found.outermost
         ).total,
         "self_ps": own.total,
@@ -236,7 +236,7 @@ def device_ops(
     rows = (
         places.rename({"executions": "occurrences"})
         .hstack(described.drop("group")[row_of_group[group]])
-        .hstack([nullable("exposed_ps", found, looked_at)])
+        .hstack([nullable_series("exposed_ps", found, looked_at)])
         .hstack(
             _device_sums(
                 activity_classes, class_totals, device_executions, tensor_cores
@@ -285,7 +285,7 @@ def _device_sums(
         "step_ps": np.zeros(len(classes), np.int64) if step_ps is None else step_ps,
     }
     sums = {
-        name: totals_by(code, values, count=count).total
+        name: totals_by_code(code, values, count=count).total
         for name, values in columns.items()
     }
     # An op is eligible if any of its kernels is, and is not if none of them is.
@@ -294,8 +294,10 @@ def _device_sums(
     open_ = np.bincount(code[can < 0], minlength=count) > 0
     return [
         *(pl.Series(name, total) for name, total in sums.items() if name != "step_ps"),
-        nullable("tensor_core_eligible", some, (some | ~open_) & known),
-        nullable("step_ps", sums["step_ps"], np.full(count, step_ps is not None)),
+        nullable_series("tensor_core_eligible", some, (some | ~open_) & known),
+        nullable_series(
+            "step_ps", sums["step_ps"], np.full(count, step_ps is not None)
+        ),
     ]
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, picked
-from stepscope.derive.columns.dense_codes import Codes, combined
+from stepscope.derive.columns.arrays import handles, wanted_rows
+from stepscope.derive.columns.dense_codes import Codes, number_rows
 from stepscope.derive.columns.stat_values import (
     find_handle,
     rows_with_key,
@@ -20,11 +20,15 @@ from stepscope.derive.costs.families import (
     plausible_cost,
     weight_sizes,
 )
-from stepscope.derive.costs.operands import Part, from_text, operands_from_lists
+from stepscope.derive.costs.operands import (
+    Part,
+    operands_from_lists,
+    operands_from_text,
+)
 from stepscope.derive.host.values import int_values, text_codes
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import filled, nullable
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -110,7 +114,11 @@ class _Recorded(Frozen, frozen=True):
             return operands_from_lists(
                 text[_SIZES], text.get(_TYPES), text.get(_VALUES), equation=equation
             )
-        return from_text(text[_TEXT], equation=equation) if _TEXT in text else None
+        return (
+            operands_from_text(text[_TEXT], equation=equation)
+            if _TEXT in text
+            else None
+        )
 
 
 #: Columns of `run_costs`; null means unknown.
@@ -144,7 +152,7 @@ def run_costs(
         Columns `RUN_COSTS`, one row per op.
     """
     ops, classes = activity_ops.ops, activity_classes.rows
-    hlo = filled(ops["hlo"], -1)
+    hlo = fill_nulls(ops["hlo"], -1)
     columns = {}
     for name, value in _STORED.items():
         cost = np.full(len(ops), -1, np.int64)
@@ -168,7 +176,7 @@ def run_costs(
     model = columns["model_flops"]
     columns["model_flops"] = np.where(model < 0, columns["flops"], model)
     return pl.DataFrame(
-        [nullable(name, cost, cost >= 0) for name, cost in columns.items()],
+        [nullable_series(name, cost, cost >= 0) for name, cost in columns.items()],
         schema=RUN_COSTS,
     )
 
@@ -204,7 +212,7 @@ def execution_costs(
             (told.weights, weights),
             (told.part, part),
         ):
-            target[given.rows] = by_row(column, told.code)
+            target[given.rows] = values_by_row(column, told.code)
         # Executions inside others, level by level, the innermost first.
         inner = np.flatnonzero(found.parent >= 0)
         depth = found.depth[inner]
@@ -217,15 +225,15 @@ def execution_costs(
         for number in Part:
             _take_inner(flops, part == int(number), found.parent, inside_out)
     if len(found.ops) and not isinstance(instruction_costs, Unavailable):
-        row = filled(found.ops["hlo"], -1)[found.op]
+        row = fill_nulls(found.ops["hlo"], -1)[found.op]
         known = np.flatnonzero(row >= 0)
         for name, target in (("flops", flops), ("accessed_bytes", accessed)):
-            target[known] = filled(instruction_costs[name], _UNKNOWN)[row[known]]
+            target[known] = fill_nulls(instruction_costs[name], _UNKNOWN)[row[known]]
     types = found.ops["type"].fill_null("").to_list()
     callers = np.array([calls_only(one) for one in types], np.bool_)
     only_calls = np.zeros(count, np.bool_)
     if len(callers):
-        only_calls = by_row(callers, found.op) & (flops < 0)
+        only_calls = values_by_row(callers, found.op) & (flops < 0)
         flops[only_calls] = 0
     return ExecutionCosts(
         flops,
@@ -244,8 +252,8 @@ def _distinct_costs(given: _Recorded, found: HostOpEvents) -> _Costs:
     number = types.rank("dense").to_numpy().astype(np.int32)
     combos = Codes(np.empty(0, np.int32), np.empty(0, np.int64))
     if len(given.rows):
-        of_row = by_row(number, found.op[given.rows])
-        combos = combined([of_row, *given.columns.values()])
+        of_row = values_by_row(number, found.op[given.rows])
+        combos = number_rows([of_row, *given.columns.values()])
     flops, accessed = (np.full(combos.count, _UNKNOWN, np.int64) for _ in range(2))
     part = np.zeros(combos.count, np.int8)
     weights = np.full(combos.count, -1, np.int32)
@@ -282,11 +290,11 @@ def _collect_operands(
     owners = handles(stats, "event")
     first, beyond = (event[0], event[-1] + 1) if len(event) else (0, 0)
     bounds = np.searchsorted(owners, np.array([first, beyond], owners.dtype)).tolist()
-    rows = picked(handles(stats, "key"), wanted, *bounds)
+    rows = wanted_rows(handles(stats, "key"), wanted, *bounds)
     # The execution that each event is, if it is one.
     place = np.full(beyond - first, -1, np.int32)
     place[event - first] = np.arange(len(event), dtype=np.int32)
-    owner = by_row(place, owners[rows] - first)
+    owner = values_by_row(place, owners[rows] - first)
     known = owner >= 0
     if not known.all():
         rows, owner = rows[known], owner[known]

@@ -10,7 +10,7 @@ from stepscope.derive.columns.arrays import ACTIVITY_CODES, codes, handles, ints
 from stepscope.derive.device.launch_facts import ASSUMED_LATENCY_PS
 from stepscope.derive.reasons import WHY
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled
+from stepscope.trace.reading.nullable import fill_nulls
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -196,7 +196,7 @@ def collect_activities(
         track=track[order],
         device=handles(device_activity, "device")[rows],
         stream=ints(device_activity, "stream")[rows],
-        number=filled(device_activity["correlation"][rows], -1),
+        number=fill_nulls(device_activity["correlation"][rows], -1),
         start_ps=begun,
         end_ps=begun + ints(device_activity, "dur_ps")[rows],
         launch=launch,

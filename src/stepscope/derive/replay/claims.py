@@ -55,7 +55,7 @@ def unchanged_edit(graph: Graph) -> Edit:
     )
 
 
-def joint(graph: Graph, edits: Iterable[Edit]) -> Edit:
+def joint_edit(graph: Graph, edits: Iterable[Edit]) -> Edit:
     """Return what several claims make of a graph together."""
     whole = unchanged_edit(graph)
 
@@ -109,7 +109,7 @@ def kernels_scaled(graph: Graph, chosen: Bools, *, factor: float) -> Edit:
     return msgspec.structs.replace(unchanged_edit(graph), dur_ps=dur_ps)
 
 
-def exchanges_at(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
+def exchanges_at_rate(graph: Graph, chosen: Bools, *, needed_ps: Int64s) -> Edit:
     """Let some exchanges take what their bytes need; none becomes longer.
 
     Args:

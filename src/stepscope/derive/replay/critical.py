@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.intervals.nesting import innermost_at
+from stepscope.derive.intervals.nesting import innermost_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.nodes import EdgeKind, Graph, NodeKind
 from stepscope.derive.replay.owners import charged_spans
@@ -279,7 +279,7 @@ class _Names:
         tracks = graph.nodes.track[node]
         for track in np.unique(tracks[host]).tolist():
             mine = np.flatnonzero(host & (tracks == track))
-            at = innermost_at(
+            at = innermost_rows(
                 *(middle[mine], self._start, self._dur, self._parent),
                 rows=(int(self._begins[track]), int(self._ends[track])),
             )

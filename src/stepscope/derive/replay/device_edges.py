@@ -9,7 +9,7 @@ import polars as pl
 
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
     rows_of_owners,
     rows_with_key,
 )
@@ -149,7 +149,7 @@ def _event_pairs(
     )
     columns, known = [], np.ones(len(events), np.bool_)
     for key in keys:
-        numbers, present = numbers_of(values, events, find_handle(strings, key))
+        numbers, present = owner_numbers(values, events, find_handle(strings, key))
         columns.append(numbers)
         known &= present
     waiting, called, waited_for, recorded = (column[known] for column in columns)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.derive.replay.activities import (
@@ -111,7 +111,7 @@ def step_graph(
     whole = []
     for one in threads:
         begin, end = tracks["event_begin"][one.track], tracks["event_end"][one.track]
-        rows = picked(of_event, types, begin, end)
+        rows = wanted_rows(of_event, types, begin, end)
         whole.append(Spans.from_events(start_ps[rows], dur_ps[rows]))
     clock_error_ps = 0
     if not isinstance(launch_facts, Unavailable):

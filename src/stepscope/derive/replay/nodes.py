@@ -209,7 +209,7 @@ def link_edges(nodes: Nodes, edges: Edges) -> tuple[Edges, Int64s, Int32s]:
     np.cumsum(np.bincount(edges.target, minlength=count), out=begin[1:])
     order = np.empty(count, np.int32)
     placed = accepted_answer(
-        kernels.ordered(
+        kernels.order_nodes(
             begin,
             edges.source,
             np.empty(count + 1, np.int64),

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope._core import launches as kernels
 from stepscope.derive.columns.arrays import accepted_answer
-from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.claims import joint_edit
 from stepscope.derive.replay.nodes import NEVER, EdgeKind, NodeKind
 from stepscope.frozen import Frozen
 from stepscope.unavailable import Unavailable
@@ -273,7 +273,7 @@ def replay_graph(graph: Graph, edit: Edit | None = None, *, slack: Slack) -> Rep
         )
     start, via = np.empty(graph.count, np.int64), np.empty(graph.count, np.int32)
     accepted_answer(
-        kernels.forward(
+        kernels.schedule_nodes(
             graph.order,
             graph.begin,
             edges.source,
@@ -319,7 +319,7 @@ def kept_share(graph: Graph, run: Replayed) -> float:
     return kept / whole if whole > 0 else 0.0
 
 
-def gain_of(graph: Graph, edit: Edit) -> Gain:
+def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     """Replay a claim with the slack of every start, and without it.
 
     With slack, every start is as much later than its edges ask for as it was recorded,
@@ -353,8 +353,8 @@ def joint_gain(graph: Graph, edits: Sequence[Edit]) -> Gain:
     What two changes gain only together (each alone leaves a path of equal length) is
     not promised.
     """
-    singles = [gain_of(graph, edit) for edit in edits]
-    found = gain_of(graph, joint(graph, edits))
+    singles = [replayed_gain(graph, edit) for edit in edits]
+    found = replayed_gain(graph, joint_edit(graph, edits))
     return msgspec.structs.replace(
         found,
         low_ps=min(found.low_ps, sum(one.low_ps for one in singles)),

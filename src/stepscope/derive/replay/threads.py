@@ -15,7 +15,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def find_threads(
     Returns:
         The program's own thread, then the others.
     """
-    on_host = absent(tracks["device"])
+    on_host = absent_mask(tracks["device"])
     driving = [track for track in classes.threads.driving_tracks() if on_host[track]]
     callers = [] if activities is None else np.unique(activities.caller).tolist()
     working = [track for track, sets in classes.by_thread.items() if sets]

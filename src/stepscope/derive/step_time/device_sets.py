@@ -13,7 +13,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.reasons import WHY
 from stepscope.derive.step_time.host_time import BUSY_OWNERS, OWNER_OF_KIND
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def owner_places(kind: UInt8s, precision: Precision) -> UInt8s:
     place = np.zeros(256, np.uint8)
     for name, owner in OWNER_OF_KIND.items():
         place[ACTIVITY_CODES[name]] = BUSY_OWNERS.index(owner)
-    order: UInt8s = by_row(place, kind)
+    order: UInt8s = values_by_row(place, kind)
     kernel = kind == ACTIVITY_CODES["kernel"]
     order[kernel & (precision.bits == 16)] = BUSY_OWNERS.index("compute_16")
     order[kernel & precision.tf32] = BUSY_OWNERS.index("compute_tf32")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope._core.rows import paint
+from stepscope._core.rows import paint_codes
 from stepscope.derive.columns.arrays import accepted_answer, codes, handles
 from stepscope.derive.intervals.nesting import flatten_rows, flatten_tracks
 from stepscope.derive.intervals.spans import Spans, TrackRows
@@ -30,7 +30,7 @@ from stepscope.derive.step_time.pool_tasks import (
 )
 from stepscope.derive.step_time.threads import EVIDENCE, step_threads
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.tables import ACTIVITY_KINDS
 from stepscope.unavailable import Unavailable
 
@@ -314,17 +314,17 @@ def event_categories(
         code = host_classes.code.copy()
         sticky = np.zeros(256, np.uint8)
         sticky[list(STICKY)] = 1
-        accepted_answer(paint(event_nesting.parent, sticky, code))
+        accepted_answer(paint_codes(event_nesting.parent, sticky, code))
         category = np.full(256, OTHER, np.uint8)
         for value, name in CATEGORY_OF_CODE.items():
             category[value] = _NUMBER[name]
-        found = by_row(category, code)
+        found = values_by_row(category, code)
     if not isinstance(device_activity, Unavailable):
         event = handles(device_activity, "event")
         shown = event >= 0
         owners = map(OWNER_OF_KIND.__getitem__, ACTIVITY_KINDS.categories)
         of_kind = np.array([_NUMBER[_OF_OWNER[owner]] for owner in owners], np.uint8)
-        of_activity = by_row(of_kind, codes(device_activity, "kind"))
+        of_activity = values_by_row(of_kind, codes(device_activity, "kind"))
         if not isinstance(precision, Unavailable):
             of_activity[precision.bits == 16] = _NUMBER[_NARROW]
         found[event[shown]] = of_activity[shown]

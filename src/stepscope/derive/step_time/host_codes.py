@@ -20,7 +20,7 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
 from stepscope.derive.host.values import host_stats, text_codes
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -31,8 +31,8 @@ from stepscope.derive.step_time.host_time import (
     HostCode,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import absent
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import absent_mask
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
@@ -156,7 +156,7 @@ class HostEvents(Frozen, frozen=True):
             undecided = ~(is_op | is_function)[types[around]]
             plain_ops, around = plain_ops[undecided], nesting.parent[around[undecided]]
         # Calls that communicate and put nothing on a device wait.
-        exchanging = picked(types, self.kinds.has(EventFlag.COLLECTIVE))
+        exchanging = wanted_rows(types, self.kinds.has(EventFlag.COLLECTIVE))
         on_thread = self._on_threads()[handles(self.events, "track")[exchanging]]
         exchanging = exchanging[on_thread]
         code[exchanging[~enclosing[exchanging]]] = HostCode.PEER
@@ -197,7 +197,7 @@ class HostEvents(Frozen, frozen=True):
         return host_stats(self.trace.strings, self.tracks, self.stats, (key,))[key]
 
     def _on_threads(self) -> Bools:
-        threads: Bools = absent(self.tracks["device"]) & (
+        threads: Bools = absent_mask(self.tracks["device"]) & (
             codes(self.tracks, "kind") == TRACK_CODES["thread"]
         )
         return threads
@@ -232,7 +232,7 @@ class HostEvents(Frozen, frozen=True):
         recorded = set(names)
         roots = [not _enclosing_names(name) & recorded for name in names]
         of_type[types[np.array(roots, np.bool_)]] = HostCode.ITERATOR
-        code = by_row(of_type, handles(self.events, "type"))
+        code = values_by_row(of_type, handles(self.events, "type"))
         begins, ends = self.tracks["event_begin"], self.tracks["event_end"]
         for track in np.flatnonzero(~self._on_threads()).tolist():
             code[begins[track] : ends[track]] = HostCode.NOTHING
@@ -251,7 +251,7 @@ class HostEvents(Frozen, frozen=True):
             code[rows[is_plain[code[rows]] > 0]] = found
         enclosing = np.zeros(len(code), np.uint8)
         accepted_answer(
-            kernels.mark(
+            kernels.mark_calls(
                 launching.rows,
                 nesting.parent,
                 handles(self.events, "type"),
@@ -274,7 +274,7 @@ class HostEvents(Frozen, frozen=True):
                 chosen = np.zeros(len(nesting.parent), np.uint8)
                 chosen[long_rows] = 1
                 count = np.zeros(len(nesting.parent), np.int32)
-                accepted_answer(kernels.children(nesting.parent, chosen, count))
+                accepted_answer(kernels.count_children(nesting.parent, chosen, count))
                 calls: Int32s = count[long_rows]
                 long[long] = own[long] // (calls + 1) >= SHORT_OP_PS
             code[ops[~long]] = HostCode.DISPATCH
@@ -291,7 +291,7 @@ class HostEvents(Frozen, frozen=True):
         if not launching.no_device:
             return
         types = handles(self.events, "type")
-        rows = picked(types, self.kinds.has(EventFlag.EAGER_WRAPPER))
+        rows = wanted_rows(types, self.kinds.has(EventFlag.EAGER_WRAPPER))
         rows = rows[code[rows] == HostCode.HOST_COMPUTE]
         rows = rows[2 * nesting.self_ps[rows] > ints(self.events, "dur_ps")[rows]]
         around = nesting.parent[rows]
@@ -301,7 +301,7 @@ class HostEvents(Frozen, frozen=True):
         start, thread = ints(self.events, "start_ps"), handles(self.events, "track")
         ends = start[rows] + ints(self.events, "dur_ps")[rows]
         runs = np.isin(self.kinds.host_class, (HostClass.OP, HostClass.EXECUTOR))
-        work = picked(handles(self.events, "type"), runs)
+        work = wanted_rows(handles(self.events, "type"), runs)
         elsewhere = np.zeros(len(rows), np.bool_)
         for track in np.unique(thread[rows]).tolist():
             mine = thread[rows] == track
@@ -321,7 +321,7 @@ class HostEvents(Frozen, frozen=True):
         types = handles(self.events, "type")
         is_call = self.kinds.has(EventFlag.FUNCTION_CALL)
         is_call &= self.kinds.host_class == HostClass.DISPATCH
-        rows = picked(types, is_call)
+        rows = wanted_rows(types, is_call)
         rows = rows[self._on_threads()[handles(self.events, "track")[rows]]]
         around = nesting.parent[rows]
         while len(rows):
@@ -348,14 +348,14 @@ class HostEvents(Frozen, frozen=True):
             return
         types = handles(self.events, "type")
         self._fill_codes(
-            code, picked(types, captured).astype(np.int32), HostCode.PIPELINE
+            code, wanted_rows(types, captured).astype(np.int32), HostCode.PIPELINE
         )
         runs = self.kinds.has(
             EventFlag.EXECUTOR | EventFlag.FUNCTION_RUN | EventFlag.CONSUMER_WAIT
         )
         ids = self._host_values(StatKey.ID)
-        type_of = by_row(types, ids.owner)
-        asking = by_row(runs, type_of)
+        type_of = values_by_row(types, ids.owner)
+        asking = values_by_row(runs, type_of)
         inside = np.isin(ids.value[asking], ids.value[captured[type_of]])
         code[ids.owner[asking][inside]] = HostCode.PIPELINE
 

@@ -95,7 +95,7 @@ CATEGORIES: Final = (
 )
 
 
-def owners_of(category: str) -> tuple[str, ...]:
+def category_owners(category: str) -> tuple[str, ...]:
     """Return the names of the owners whose time is part of a category."""
     return tuple(owner.name for owner in OWNERS if owner.category == category)
 

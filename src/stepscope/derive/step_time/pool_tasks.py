@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.columns.stat_values import find_handle, rows_with_key
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -117,7 +117,7 @@ def pool_tasks(
     # Rows of begins and of the ends that follow them on the same thread.
     marks = kinds.has(EventFlag.POOL_START | EventFlag.POOL_STOP)
     begins = kinds.has(EventFlag.POOL_START)
-    rows = picked(types, marks)
+    rows = wanted_rows(types, marks)
     is_begin = begins[types[rows]]
     pair = is_begin[:-1] & ~is_begin[1:] & (tracks[rows[:-1]] == tracks[rows[1:]])
     starts, stops = rows[:-1][pair], rows[1:][pair]
@@ -156,7 +156,7 @@ def until_first_task(events: pl.DataFrame, kinds: EventKinds, rows: Int64s) -> S
     """
     types, tracks = handles(events, "type"), handles(events, "track")
     time_ps = ints(events, "start_ps")
-    records = picked(types, kinds.has(EventFlag.POOL_RECORD))
+    records = wanted_rows(types, kinds.has(EventFlag.POOL_RECORD))
     # Rows ascend by track and time, so the next record follows in the table.
     at = np.searchsorted(records, rows)
     exists = at < len(records)

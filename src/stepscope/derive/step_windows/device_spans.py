@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import codes, handles, ints
-from stepscope.derive.columns.dense_codes import combined, hulls_by_code
+from stepscope.derive.columns.dense_codes import hulls_by_code, number_rows
 from stepscope.derive.device.precision import KERNEL_KIND
 from stepscope.unavailable import Unavailable
 
@@ -130,7 +130,7 @@ def first_compute(
         step = activity_steps
     # -1: an activity that belongs to no step.
     wanted &= step >= 0
-    groups = combined((step, device))
+    groups = number_rows((step, device))
     found = hulls_by_code(
         np.where(wanted, groups.code, np.int32(-1)),
         ints(device_activity, "start_ps"),

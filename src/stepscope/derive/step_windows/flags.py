@@ -14,9 +14,9 @@ from stepscope.derive.columns.arrays import (
     codes,
     handles,
     ints,
-    picked,
+    wanted_rows,
 )
-from stepscope.derive.columns.dense_codes import dense, totals_by
+from stepscope.derive.columns.dense_codes import number_values, totals_by_code
 from stepscope.derive.host.values import text_codes
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, HostClass
@@ -24,7 +24,7 @@ from stepscope.derive.sequences import program_threads
 from stepscope.derive.steps.launches import PROGRAM_CALLS
 from stepscope.derive.steps.periods import LEAST_STEPS, modal_row, rows_likeness
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.nullable import is_true
 from stepscope.trace.reading.stat_keys import StatKey
 
@@ -212,7 +212,7 @@ def _autotuning_spans(
 
 
 def _events_of_types(events: pl.DataFrame, types: Bools) -> Int64s:
-    return picked(handles(events, "type"), types)
+    return wanted_rows(handles(events, "type"), types)
 
 
 def _spans_of_rows(frame: pl.DataFrame, rows: Int64s) -> Spans:
@@ -236,7 +236,7 @@ def _unrecorded_steps(steps: Steps, correlation: Correlation) -> Bools:
     type_ = handles(launches, "type")
     leading = np.zeros(int(type_.max(initial=-1)) + 1, np.bool_)
     leading[type_[executed]] = True
-    called = np.bincount(step[by_row(leading, type_)], minlength=n + 1)[1:]
+    called = np.bincount(step[values_by_row(leading, type_)], minlength=n + 1)[1:]
     some = np.bincount(step[executed], minlength=n + 1)[1:]
     share = np.where(called > 0, some / np.maximum(called, 1), 1.0)
     fewer = share < _FEWER_EXECUTED * share[called > 0].max(initial=0.0)
@@ -271,8 +271,8 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
         return found
     # Occurrences times mean duration, by step and name.
     step, of_type, dur = work
-    name = dense(of_type)
-    sums = totals_by(name.code, dur, count=name.count, where=step >= 0)
+    name = number_values(of_type)
+    sums = totals_by_code(name.code, dur, count=name.count, where=step >= 0)
     total = sums.total.astype(np.float64)
     used = np.flatnonzero(sums.count)
     mean = np.maximum(total[used] / sums.count[used], 1)
@@ -281,7 +281,7 @@ def other_kinds(work: Work | None, steps: int, judged: Bools) -> Bools:
     place[used[kept]] = np.arange(len(kept))
     count = np.zeros((steps, len(kept)), np.int64)
     accepted_answer(
-        numbering.tally(np.ascontiguousarray(step), name.code, place, count)
+        numbering.tally_names(np.ascontiguousarray(step), name.code, place, count)
     )
     weighed: Int64s = (count * mean[kept]).astype(np.int64)
     table = weighed[judged]
@@ -321,7 +321,7 @@ def host_work(
     for thread in threads[program_threads(tracks)[threads]].tolist():
         mine = np.flatnonzero(carrier == thread)
         begin, end = (int(tracks[f"event_{edge}"][thread]) for edge in ("begin", "end"))
-        row = picked(handles(events, "type"), wanted, begin, end)
+        row = wanted_rows(handles(events, "type"), wanted, begin, end)
         at = ints(events, "start_ps")[row]
         step = np.searchsorted(boundary[mine], at, side="right") - 1
         rows.append(row[step >= 0])
@@ -399,7 +399,7 @@ def _input_waits(steps: Steps, events: pl.DataFrame, event_kinds: EventKinds) ->
     for on in steps.rows["track"].drop_nulls().unique().sort().to_list():
         # The rows of a track follow each other.
         begin, end = np.searchsorted(track, np.array([on, on + 1], track.dtype))
-        row = picked(types, waits, int(begin), int(end))
+        row = wanted_rows(types, waits, int(begin), int(end))
         starts = ints(events, "start_ps")[row]
         found.append(Spans.from_events(starts, ints(events, "dur_ps")[row]))
     return Spans.union_of(found)

@@ -22,7 +22,11 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import extremes_by, hulls_by_code, totals_by
+from stepscope.derive.columns.dense_codes import (
+    extremes_by_code,
+    hulls_by_code,
+    totals_by_code,
+)
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.reasons import WHY
@@ -31,7 +35,7 @@ from stepscope.derive.step_windows.device_spans import DEVICE_SPANS, device_span
 from stepscope.derive.step_windows.flags import LEFT_OUT, WindowFacts, window_flags
 from stepscope.derive.steps.periods import LEAST_STEPS
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled, nullable
+from stepscope.trace.reading.nullable import fill_nulls, nullable_series
 from stepscope.trace.reading.stat_keys import StatKey
 from stepscope.unavailable import Unavailable
 
@@ -157,7 +161,7 @@ def step_kernels(
     chosen = is_kernel & (activity_steps >= 0)
     for column in ("device", "track") if chosen.any() else ():
         place = handles(device_activity, column)
-        found = totals_by(
+        found = totals_by_code(
             place,
             ints(device_activity, "dur_ps"),
             count=int(place.max()) + 1,
@@ -183,7 +187,7 @@ def step_kernels(
             # Nearly every call belongs to one step; only the others are worth sorting.
             spilled = np.empty(room, np.int64)
             spills = accepted_answer(
-                kernels.executions(step, launch, owner, count, spilled)
+                kernels.count_executions(step, launch, owner, count, spilled)
             )
             if spills <= room:
                 break
@@ -311,7 +315,7 @@ def are_typical(rows: pl.DataFrame) -> Bools:
     return np.ones(len(rows), np.bool_)
 
 
-def typical(rows: pl.DataFrame) -> pl.DataFrame:
+def typical_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the windows that statistics use: see `are_typical`."""
     return _rows_with_window(rows, are_typical(rows))
 
@@ -419,7 +423,7 @@ def _place_windows(
     start = host if by_host else work_starts(run)
     # The later end of marker and device work; the least int64 if unknown.
     unknown = np.iinfo(np.int64).min
-    ends = filled(steps.rows["end_ps"], unknown)
+    ends = fill_nulls(steps.rows["end_ps"], unknown)
     worked_until: Int64s = np.maximum(ends, np.where(busy, last, unknown))
     if steps.source == "device_line":
         # Activity that the producer left out of the last stored step is in no step.
@@ -443,15 +447,15 @@ def _place_windows(
             "start_ps": start[order],
             "end_ps": closes,
             "open_end": np.arange(len(order)) == len(order) - 1,
-            "host_period_ps": nullable("period", period[order], known[order]),
-            "gap_start_ps": nullable("gap_start_ps", gap_start, has_end),
-            "gap_end_ps": nullable("gap_end_ps", closes, has_end),
+            "host_period_ps": nullable_series("period", period[order], known[order]),
+            "gap_start_ps": nullable_series("gap_start_ps", gap_start, has_end),
+            "gap_end_ps": nullable_series("gap_end_ps", closes, has_end),
         }
     )
-    times = extremes_by(
+    times = extremes_by_code(
         handles(spans, "step_row"), ints(spans, "device_step_time_ps"), count=len(order)
     )
-    longest = nullable("longest", times.greatest[order], times.count[order] > 0)
+    longest = nullable_series("longest", times.greatest[order], times.count[order] > 0)
     return rows.with_columns(device_step_time_ps=longest), anchor
 
 

@@ -18,7 +18,7 @@ from stepscope.derive.steps.stored import (
 )
 from stepscope.frozen import Frozen
 from stepscope.remedies import Remedy
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def activity_steps(
         # A call belongs to one step whatever it put on the device, so steps are
         # looked up per call.
         step_of_call = _last_step_begun(starts, ints(correlation.launches, "start_ps"))
-        found = by_row(step_of_call, correlation.launch_of_activity, none=-1)
+        found = values_by_row(step_of_call, correlation.launch_of_activity, none=-1)
     _assign_by_group(steps, device_activity, found)
     # Fill gaps from the nearest earlier row of the same stream; rows are by stream.
     track = handles(device_activity, "track")

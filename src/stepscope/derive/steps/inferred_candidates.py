@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import dense
+from stepscope.derive.columns.dense_codes import number_values
 from stepscope.derive.names.event_kinds import EventFlag, EventKinds, HostClass
 from stepscope.derive.steps.candidates import (
     INFERRED_CONFIDENCE,
@@ -27,7 +27,7 @@ from stepscope.derive.steps.candidates import (
 )
 from stepscope.derive.steps.periods import LEAST_STEPS, period_objection
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 
 if TYPE_CHECKING:
     from stepscope.array_types import Bools, Int32s, Int64s
@@ -192,7 +192,7 @@ def found_steps(measured: Measured, *, rejected: bool) -> FoundSteps:
             "marker": pl.Series([None] * n, dtype=pl.String),
             "start_ps": period.start_ps,
             "end_ps": pl.Series([None] * n, dtype=pl.Int64),
-            "track": nullable("track", measured.track, on_track),
+            "track": nullable_series("track", measured.track, on_track),
             "event": pl.Series([None] * n, dtype=pl.Int32),
             "batches": pl.Series([None] * n, dtype=pl.Int64),
             "group": pl.Series([None] * n, dtype=pl.Int64),
@@ -249,7 +249,7 @@ def begin_of_cycle(
     first = _first_fetches(fetches, cycle, start, end)
     if first is not None:
         return Boundaries(start[first], pause[first], clear=True)
-    names = dense(handles(events, "type")[outer])
+    names = number_values(handles(events, "type")[outer])
     chosen = _once_per_cycle(names.code, cycle, names.count, len(edges))
     if not len(chosen):
         return None

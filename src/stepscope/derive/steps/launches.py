@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import LINE_CODES, codes, handles, ints, picked
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.arrays import (
+    LINE_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads, sequence_of_events
@@ -59,13 +65,13 @@ def host_launches(
     A call of a module that lies in no other module runs a model as a program does.
     """
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    event = picked(of_type, event_kinds.has(PROGRAM_CALLS))
+    event = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
     event = event[program_threads(tracks)[of_track[event]]]
-    captured = picked(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
+    captured = wanted_rows(of_type, event_kinds.has(EventFlag.CAPTURED_FUNCTION))
     inside = _begins_inside(events, event, captured)
     # The calls of modules that lie in no other module of their thread.
     type_of, track_of = handles(events, "type"), handles(events, "track")
-    call = picked(type_of, event_kinds.has(EventFlag.MODULE_CALL))
+    call = wanted_rows(type_of, event_kinds.has(EventFlag.MODULE_CALL))
     call = call[program_threads(tracks)[track_of[call]]]
     start, dur = (ints(events, name)[call] for name in ("start_ps", "dur_ps"))
     kept = [
@@ -84,7 +90,7 @@ def program_runs(
 ) -> dict[int, Spans]:
     """Return when programs ran on each host thread; runs inside others are merged."""
     of_type, of_track = handles(events, "type"), handles(events, "track")
-    program = picked(of_type, event_kinds.has(PROGRAM_CALLS))
+    program = wanted_rows(of_type, event_kinds.has(PROGRAM_CALLS))
     program = program[program_threads(tracks)[of_track[program]]]
     start, dur = (ints(events, name)[program] for name in ("start_ps", "dur_ps"))
     thread = of_track[program]
@@ -145,7 +151,7 @@ def _repeated_launches(events: pl.DataFrame, event: Int64s) -> list[Launch]:
         return []
     track, of_type = (handles(events, name)[event] for name in ("track", "type"))
     start, dur = (ints(events, name)[event] for name in ("start_ps", "dur_ps"))
-    program = combined([track, of_type])
+    program = number_rows([track, of_type])
     total = np.bincount(program.code, weights=dur)
     often = np.bincount(program.code) >= LEAST_STEPS
     order = np.argsort(-total, kind="stable")

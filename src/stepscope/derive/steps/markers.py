@@ -15,13 +15,19 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints, picked
+from stepscope.derive.columns.arrays import (
+    TRACK_CODES,
+    codes,
+    handles,
+    ints,
+    wanted_rows,
+)
 from stepscope.derive.columns.stat_values import (
     find_handle,
-    numbers_of,
+    owner_numbers,
+    owner_texts,
     rows_of_owners,
     rows_with_key,
-    texts_of,
 )
 from stepscope.derive.names.event_kinds import EventFlag
 from stepscope.derive.sequences import program_threads
@@ -34,7 +40,12 @@ from stepscope.derive.steps.candidates import (
 )
 from stepscope.derive.steps.periods import HIGHEST_CONFIDENCE
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import absent, filled, held, nullable
+from stepscope.trace.reading.nullable import (
+    absent_mask,
+    fill_nulls,
+    nullable_series,
+    present_mask,
+)
 from stepscope.trace.reading.stat_keys import StatKey
 
 if TYPE_CHECKING:
@@ -96,13 +107,13 @@ def numbered_events(
     )
     own = rows_with_key(stats, "event", number_key)
     event = np.unique(own.owner)
-    number, present = numbers_of(own, event, number_key)
+    number, present = owner_numbers(own, event, number_key)
     own_root = rows_of_owners(stats, "event", event)
-    level, has_level = numbers_of(own_root, event, root_key)
+    level, has_level = owner_numbers(own_root, event, root_key)
     shared = rows_with_key(type_stats, "type", number_key)
     if len(shared.owner):
         types = np.unique(shared.owner)
-        shared_number, _ = numbers_of(shared, types, number_key)
+        shared_number, _ = owner_numbers(shared, types, number_key)
         of_type = handles(events, "type")
         more = np.flatnonzero(np.isin(of_type, types)).astype(np.int32)
         more = more[~np.isin(more, event[present])]
@@ -113,7 +124,7 @@ def numbered_events(
         own_root = rows_of_owners(stats, "event", np.sort(event))
         event, order = np.unique(event, return_index=True)
         number, present = number[order], np.ones(len(event), np.bool_)
-        level, has_level = numbers_of(own_root, event, root_key)
+        level, has_level = owner_numbers(own_root, event, root_key)
     event, number = event[present], number[present]
     level, has_level = level[present], has_level[present]
     marks = _build_marks(events, event, number)
@@ -122,7 +133,7 @@ def numbered_events(
     shared_level = np.zeros(len(marks.type), np.int64)
     if len(rows.owner):
         owners = np.unique(rows.owner)
-        level_of_owner, _ = numbers_of(rows, owners, root_key)
+        level_of_owner, _ = owner_numbers(rows, owners, root_key)
         at = np.minimum(np.searchsorted(owners, marks.type), len(owners) - 1)
         shared_level = np.where(owners[at] == marks.type, level_of_owner[at], 0)
     level = np.where(has_level, level, shared_level)
@@ -141,7 +152,7 @@ def stored_names(trace: TraceData, marks: Marks, stats: pl.DataFrame) -> pl.Seri
     key = find_handle(trace.strings, StatKey.STEP_NAME)
     found: list[str | None] = [None] * len(marks)
     if key >= 0:
-        texts = texts_of(trace, rows_of_owners(stats, "event", event), event, key)
+        texts = owner_texts(trace, rows_of_owners(stats, "event", event), event, key)
         for at, text in zip(order.tolist(), texts, strict=True):
             found[at] = text
     parts = pl.DataFrame({"text": found}, schema={"text": pl.String}).select(
@@ -174,10 +185,10 @@ def numbered_ranges(
         text=pl.col("name").str.extract(STEP_RANGE, 1),
         number=pl.col("name").str.extract(STEP_RANGE, 2).cast(pl.Int64),
     )
-    named = held(parts["number"])
+    named = present_mask(parts["number"])
     of_type = handles(events, "type")
-    event = picked(of_type, named).astype(np.int32)
-    marks = _build_marks(events, event, filled(parts["number"], 0)[of_type[event]])
+    event = wanted_rows(of_type, named).astype(np.int32)
+    marks = _build_marks(events, event, fill_nulls(parts["number"], 0)[of_type[event]])
     marks = marks.choose_marks(_is_thread(tracks)[marks.track])
     if not len(marks):
         return marks
@@ -210,7 +221,7 @@ def _build_marks(events: pl.DataFrame, event: Int32s, number: Int64s) -> Marks:
 
 def _is_thread(tracks: pl.DataFrame) -> Bools:
     kind = codes(tracks, "kind") == TRACK_CODES["thread"]
-    host: Bools = absent(tracks["device"])
+    host: Bools = absent_mask(tracks["device"])
     thread: Bools = kind & host
     return thread
 
@@ -344,8 +355,8 @@ def _own_values(marks: Marks, stats: pl.DataFrame, key: int) -> pl.Series:
         by_event = np.argsort(marks.event, kind="stable")
         event = marks.event[by_event]
         rows = rows_of_owners(stats, "event", event)
-        value[by_event], present[by_event] = numbers_of(rows, event, key)
-    return nullable("value", value, present)
+        value[by_event], present[by_event] = owner_numbers(rows, event, key)
+    return nullable_series("value", value, present)
 
 
 def _step_rows(
@@ -408,7 +419,7 @@ def engine_iterations(
 ) -> FoundSteps | None:
     """Return one step per iteration, also of a single one; None without any."""
     of_type = handles(events, "type")
-    row = picked(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
+    row = wanted_rows(of_type, event_kinds.has(EventFlag.ENGINE_ITERATION))
     row = row[program_threads(tracks)[handles(events, "track")[row]]]
     # In time order, the ranges that lie in no other range of their thread.
     start_ps, dur = (ints(events, name)[row] for name in ("start_ps", "dur_ps"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepscope.derive.columns.dense_codes import combined
+from stepscope.derive.columns.dense_codes import number_rows
 from stepscope.derive.steps.candidates import median_period
 from stepscope.frozen import Frozen
 
@@ -162,7 +162,7 @@ def propose_periods(sequence: SymbolSequence) -> list[Period]:
     if not good:
         # The sequence with each entry's symbol paired with its successor's.
         following = np.append(sequence.symbol[1:], np.int32(-1))
-        pairs = combined([sequence.symbol, following])
+        pairs = number_rows([sequence.symbol, following])
         label = sequence.label[sequence.symbol[pairs.first]]
         paired = _measure_symbols(
             sequence, msgspec.structs.replace(sequence, symbol=pairs.code, label=label)

@@ -136,7 +136,7 @@ class LaneIndex(Frozen, frozen=True):
                 *(self.coarse.places, self.coarse.times, *window, out),
             )
         else:
-            found = kernels.fold(
+            found = kernels.fold_window(
                 *(self.start_ps, self.dur_ps, self.rows, self.timing_ps, self.longest),
                 *(edges, self.blocks[limits], *window, out),
             )

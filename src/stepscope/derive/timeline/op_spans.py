@@ -22,11 +22,11 @@ from stepscope.derive.columns.arrays import (
     handles,
     ints,
 )
-from stepscope.derive.columns.dense_codes import combined, dense
+from stepscope.derive.columns.dense_codes import number_rows, number_values
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.timeline.step_lines import DerivedLine, LineSpans, no_spans
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.units import PS_PER_NS
 
 if TYPE_CHECKING:
@@ -222,12 +222,12 @@ def computing_rows(device_activity: pl.DataFrame) -> Bools:
     """Return which activities lines of ops are made of: all but copies and memsets."""
     of_code = np.zeros(256, np.bool_)
     of_code[_COMPUTE] = True
-    return by_row(of_code, codes(device_activity, "kind"))
+    return values_by_row(of_code, codes(device_activity, "kind"))
 
 
 def _place_by_stream(device_activity: pl.DataFrame, computes: Bools) -> dict[int, int]:
     device, track = (handles(device_activity, name) for name in ("device", "track"))
-    streams = combined([device, track])
+    streams = number_rows([device, track])
     counted = (
         pl.DataFrame(
             {
@@ -411,6 +411,6 @@ def dense_texts(handle: Int32s, strings: Sequence[str]) -> tuple[Int32s, list[st
     code = np.full(len(handle), -1, np.int32)
     if not len(known):
         return code, []
-    distinct = dense(handle[known])
+    distinct = number_values(handle[known])
     code[known] = distinct.code
     return code, [strings[each] for each in handle[known[distinct.first]].tolist()]

@@ -9,14 +9,14 @@ import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
 from stepscope.derive.columns.dense_codes import (
-    combined,
     distinct_runs,
-    extremes_by,
+    extremes_by_code,
     hulls_by_code,
+    number_rows,
 )
 from stepscope.derive.intervals.spans import Spans
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.units import PS_PER_US
 
@@ -270,7 +270,7 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
     # A place is a device in a step; activities of no step have no place.
     known = activity_steps >= 0
     device = handles(correlation.activity, "device")
-    places = combined([device, activity_steps])
+    places = number_rows([device, activity_steps])
     found = distinct_runs(
         places.code,
         np.where(known, launch, np.int32(-1)),
@@ -289,8 +289,8 @@ def _launch_totals(correlation: Correlation, activity_steps: Int32s) -> pl.DataF
         events = np.concatenate((events, events[further]))
     count = places.count
     hulls = hulls_by_code(place, start_ps, dur_ps, count=count)
-    calls = extremes_by(place, dur_ps, count=count)
-    of_call = by_row(hulls.first_ps, place, none=0)
+    calls = extremes_by_code(place, dur_ps, count=count)
+    of_call = values_by_row(hulls.first_ps, place, none=0)
     first = np.flatnonzero((place >= 0) & (start_ps == of_call))[::-1]
     event = np.full(count, -1, np.int32)
     # Of several calls that begin first, the first in the table of calls.

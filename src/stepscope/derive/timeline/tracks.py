@@ -13,7 +13,7 @@ from stepscope.derive.columns.arrays import TRACK_CODES, codes, handles, ints
 from stepscope.derive.intervals.nesting import NESTED_KINDS
 from stepscope.derive.timeline.op_spans import OP_VIEWS
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.unavailable import Unavailable
 from stepscope.xspace.samples_line import CORE_TIME_BASE, SAMPLES_BASE, SamplesLine
 
@@ -349,7 +349,7 @@ def recorded_rows(
     ):
         part = slice(begin, end)
         nested = bool(nests[track])
-        hidden = by_row(undrawn, types[part]) if any_undrawn else None
+        hidden = values_by_row(undrawn, types[part]) if any_undrawn else None
         folds = hidden is not None and bool(hidden.any())
         beside = apart[slice(*np.searchsorted(apart, (begin, end)))] - begin
         starts, durs = start_ps[part], dur_ps[part]
@@ -423,7 +423,9 @@ def _lay_chosen(
     marks = np.empty(0, np.uint8) if chosen is None else chosen.view(np.uint8)
     answer = kernels.NO_ROOM
     for room in (_USUAL_DEPTH, len(start_ps)):
-        answer = kernels.fit(start_ps, dur_ps, marks, row, np.empty(room, np.int64))
+        answer = kernels.nest_fitting_rows(
+            start_ps, dur_ps, marks, row, np.empty(room, np.int64)
+        )
         if answer != kernels.NO_ROOM:
             break
     if answer < 0:
@@ -443,7 +445,9 @@ def _spread_lanes(start_ps: Int64s, dur_ps: Int64s, some: Int64s, row: Int32s) -
     starts = start_ps[some]
     ends = starts + np.maximum(dur_ps[some], 0)
     lane, free = (np.empty(len(some), np.int32) for _ in range(2))
-    answer = kernels.spread(starts, ends, np.argsort(ends, kind="stable"), lane, free)
+    answer = kernels.spread_lanes(
+        starts, ends, np.argsort(ends, kind="stable"), lane, free
+    )
     if answer < 0:
         raise ValueError(f"{len(some)} rows could not be laid out ({answer})")
     row[some] = lane

@@ -15,10 +15,10 @@ from stepscope.trace.reading.texts import shorten_text
 from stepscope.xspace.reading.source import open_bytes
 from stepscope.xspace.wire import (
     MalformedMessage,
-    fields_of,
-    numbers_of,
+    field_text,
+    number_fields,
     packed_numbers,
-    text_of,
+    read_fields,
 )
 
 if TYPE_CHECKING:
@@ -115,20 +115,20 @@ def _read_profile(message: bytes) -> _Profile:
     functions: dict[int, dict[int, int]] = {}
     strings: list[str] = []
     time_ns = 0
-    for field, value in fields_of(message):
+    for field, value in read_fields(message):
         if isinstance(value, int):
             time_ns = value if field == _TIME_NS and value < 2**62 else time_ns
         elif field == _SAMPLE_TYPE:
-            types.append(numbers_of(value))
+            types.append(number_fields(value))
         elif field == _SAMPLE:
             samples.append(value)
         elif field == _LOCATION:
             locations.append(value)
         elif field == _FUNCTION:
-            numbers = numbers_of(value)
+            numbers = number_fields(value)
             functions[numbers.get(1, 0)] = numbers
         elif field == _STRING:
-            strings.append(text_of(value))
+            strings.append(field_text(value))
     return _Profile(
         types=[
             (_string_at(strings, it.get(1, 0)), _string_at(strings, it.get(2, 0)))
@@ -151,12 +151,12 @@ def _read_frame(
     """Return the id of a location and the frame of its innermost line."""
     number, line = 0, Frame("??", 0, "??")
     found = False
-    for field, value in fields_of(location):
+    for field, value in read_fields(location):
         if isinstance(value, int):
             number = value if field == 1 else number
         elif field == 4 and not found:
             found = True
-            numbers = numbers_of(value)
+            numbers = number_fields(value)
             function = functions.get(numbers.get(1, 0), {})
             line = Frame(
                 _string_at(strings, function.get(4, 0)) or "??",
@@ -188,13 +188,13 @@ def _allocation_rows(profile: _Profile, stacks: Stacks) -> Iterator[dict[str, An
         places: list[int] = []
         values: list[int] = []
         labels: dict[str, str] = {}
-        for field, value in fields_of(sample):
+        for field, value in read_fields(sample):
             if field == _LOCATION_IDS:
                 places += packed_numbers(value)
             elif field == _VALUES:
                 values += packed_numbers(value)
             elif field == _LABEL and not isinstance(value, int):
-                pair = numbers_of(value)
+                pair = number_fields(value)
                 key = _string_at(profile.strings, pair.get(1, 0))
                 labels[key] = _string_at(profile.strings, pair.get(2, 0))
         count, size = _blocks_and_size(values)

@@ -213,7 +213,7 @@ def read(source: HostFiles) -> TraceData:
     try:
         found = plain_pickle(content.tobytes())
     except RefusedPickle as refused:
-        raise Malformed.at_offset(
+        raise Malformed.broken_at_offset(
             path, refused.offset, refused.what, _DUMP_AGAIN
         ) from refused
     if isinstance(found, list):

@@ -26,7 +26,7 @@ from stepscope.formats.xplane.tables.programs import (
 )
 from stepscope.formats.xplane.tables.quality import quality_table
 from stepscope.rundir import is_spool
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import EVENT_TYPES, STATS, TYPE_STATS
 from stepscope.xspace.reading.decode import decode_bytes, decode_file
 from stepscope.xspace.reading.source import open_bytes
@@ -142,4 +142,4 @@ def _event_types(recording: Recording) -> pl.DataFrame:
 def _holds_category(recording: Recording, name: str, category: str) -> pl.Series:
     texts = recording.texts()
     handles = texts.numbers(recording.type_values([CATEGORY])[CATEGORY])
-    return nullable(name, handles == texts.find(category), handles >= 0)
+    return nullable_series(name, handles == texts.find(category), handles >= 0)

@@ -19,8 +19,8 @@ from stepscope.report.outline.parts import (
 from stepscope.report.words.findings import (
     cause_words,
     evidence_words,
+    finding_headline,
     gain_words,
-    headline,
     limit_words,
     number_rows,
     number_words,
@@ -58,7 +58,7 @@ def explanation_outline(found: Explanation) -> Iterator[Part]:
     """Write verdict, numbers and evidence, then what was left out, then the rule."""
     finding = found.finding
     yield Heading(f"{finding.id} · {found.run}", 1)
-    yield Paragraph(headline(finding), strong=True)
+    yield Paragraph(finding_headline(finding), strong=True)
     yield from _verdict_parts(found)
     if rows := number_rows(finding):
         yield Heading("The numbers of the finding")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stepscope.advice.catalogue import OWNER_WORDS
-from stepscope.advice.headline import by_cost
+from stepscope.advice.headline import findings_by_cost
 from stepscope.advice.registry import RULES
 from stepscope.frozen import Frozen
 from stepscope.report.words.findings import (
@@ -104,7 +104,9 @@ def most_valuable(
         first: Id of the finding of the headline, which comes first; null for none.
     """
     worth = (
-        one for one in by_cost(findings) if one.id == first or _gains_something(one)
+        one
+        for one in findings_by_cost(findings)
+        if one.id == first or _gains_something(one)
     )
     ranked = sorted(worth, key=lambda one: one.id != first)
     if ranked and ranked[0].note == "ended":

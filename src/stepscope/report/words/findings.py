@@ -106,7 +106,7 @@ def sort_by_urgency(findings: Sequence[Finding]) -> list[Finding]:
     )
 
 
-def headline(finding: Finding) -> str:
+def finding_headline(finding: Finding) -> str:
     """Write what was found, with its size, in one or two sentences."""
     if finding.status == "not_applicable":
         why = finding.unavailable
@@ -130,7 +130,11 @@ def lead_sentence(finding: Finding) -> str:
     known = _known_values(finding, words)
     text = words.sentences(finding.status, finding.note)
     first = _first_complete((*words.lead, *text[0]), known)
-    return headline(finding) if first is None else _fit_to_recording(finding, first)
+    return (
+        finding_headline(finding)
+        if first is None
+        else _fit_to_recording(finding, first)
+    )
 
 
 def _fit_to_recording(finding: Finding, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from stepscope.analysis.results.walk import fields_of, is_rows, with_changed_leaves
+from stepscope.analysis.results.walk import is_rows, struct_fields, with_changed_leaves
 
 #: Largest number of bytes of text in all tables of an answer together.
 MOST_TEXT_BYTES: Final = 2**26
@@ -96,4 +96,4 @@ def _text_weight(value: object) -> int:
         return int(text_bytes(value).sum())
     if isinstance(value, tuple | list):
         return sum(map(_text_weight, value))
-    return sum(map(_text_weight, (fields_of(value) or {}).values()))
+    return sum(map(_text_weight, (struct_fields(value) or {}).values()))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LONG: Final = 20_000
 
 
-def nullable(name: str, values: NDArray[Any], present: Bools) -> pl.Series:
+def nullable_series(name: str, values: NDArray[Any], present: Bools) -> pl.Series:
     """Return a series that is null wherever `present` is False.
 
     The values of a long one are not copied: nobody may change them afterwards.
@@ -35,7 +35,7 @@ def nullable(name: str, values: NDArray[Any], present: Bools) -> pl.Series:
     return series.zip_with(pl.Series("present", present), nothing)
 
 
-def held(series: pl.Series) -> Bools:
+def present_mask(series: pl.Series) -> Bools:
     """Return True where a series holds a value."""
     missing = series.null_count()
     if 0 < missing < len(series):
@@ -44,12 +44,12 @@ def held(series: pl.Series) -> Bools:
     return np.full(len(series), not missing)
 
 
-def absent(series: pl.Series) -> Bools:
+def absent_mask(series: pl.Series) -> Bools:
     """Return True where a series is null."""
-    return ~held(series)
+    return ~present_mask(series)
 
 
-def filled(series: pl.Series, value: float) -> NDArray[Any]:
+def fill_nulls(series: pl.Series, value: float) -> NDArray[Any]:
     """Return the values of a series, with one value in the place of every null."""
     missing = series.null_count()
     if missing and missing == len(series):

@@ -161,7 +161,7 @@ def _sort_events(
     begin, end = rows.place, rows.place + rows.size
     start = np.empty(len(begin), np.int64)
     dur = np.empty(len(begin), np.int64)
-    if rebase.times(data, begin, end, start, dur) < 0:
+    if rebase.event_times(data, begin, end, start, dur) < 0:
         raise ValueError("an event is malformed")
     order = np.lexsort((-dur, start))
     if (order[1:] > order[:-1]).all():
@@ -188,11 +188,11 @@ def _rewrite_events(
         *stat_ids.columns,
         stat_missing,
     )
-    size = rebase.rewrite(*arguments, np.empty(0, np.uint8))
+    size = rebase.rewrite_events(*arguments, np.empty(0, np.uint8))
     if size < 0:
         raise ValueError("an event is malformed")
     out = np.empty(size, np.uint8)
-    rebase.rewrite(*arguments, out)
+    rebase.rewrite_events(*arguments, out)
     return out.tobytes()
 
 

@@ -35,7 +35,12 @@ from stepscope.xspace.merging.names import (
     rewritten_stat,
 )
 from stepscope.xspace.reading.messages import index_messages
-from stepscope.xspace.writing.encode import map_entry, number_field, sized_field, varint
+from stepscope.xspace.writing.encode import (
+    encode_varint,
+    map_entry,
+    number_field,
+    sized_field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -78,7 +83,7 @@ class _Plane:
         return read_entries(self.data, *self.rows(tag))
 
 
-def merge(
+def merge_messages(
     parts: Sequence[Part],
     *,
     start_ns: int = 0,
@@ -129,7 +134,9 @@ def merge(
             join_lines=join_lines,
             keep_first=keep_first,
         )
-        chunks.append(varint(SpaceTag.PLANE) + varint(sum(map(len, body))))
+        chunks.append(
+            encode_varint(SpaceTag.PLANE) + encode_varint(sum(map(len, body)))
+        )
         chunks += body
     chunks += texts
     chunks += [sized_field(SpaceTag.HOSTNAME, host) for host in hosts]

@@ -11,7 +11,7 @@ import numpy as np
 from stepscope.xspace.fields import Entry, EventMetadata, StatMetadata, StatTag
 from stepscope.xspace.reading.messages import index_messages
 from stepscope.xspace.wire import MalformedMessage, packed_numbers, read_varint
-from stepscope.xspace.writing.encode import number_field, sized_field, varint
+from stepscope.xspace.writing.encode import encode_varint, number_field, sized_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -151,7 +151,9 @@ def rewritten_stat(body: bytes, stat_ids: IdMap, *, missing: int) -> bytes:
     for tag, raw, value in _read_fields(body):
         if tag in (StatTag.METADATA_ID, StatTag.REF):
             named |= tag == StatTag.METADATA_ID
-            out.append(varint(tag) + varint(stat_ids.ids.get(value, missing)))
+            out.append(
+                encode_varint(tag) + encode_varint(stat_ids.ids.get(value, missing))
+            )
         else:
             out.append(raw)
     if not named:
@@ -164,7 +166,7 @@ def _rewrite_stats(body: bytes, stat_ids: IdMap, missing: int) -> bytes:
     out = []
     for tag, raw, _ in _read_fields(body):
         if tag == EventMetadata.STAT:
-            inner = raw[len(varint(tag)) :]
+            inner = raw[len(encode_varint(tag)) :]
             _, start = read_varint(inner, 0)
             out.append(
                 sized_field(
@@ -182,14 +184,14 @@ def _rewrite_children(body: bytes, type_ids: Mapping[int, int]) -> bytes:
         if tag == _CHILD:
             # What names nothing here must not name something of another plane.
             if value in type_ids:
-                out.append(varint(tag) + varint(type_ids[value]))
+                out.append(encode_varint(tag) + encode_varint(type_ids[value]))
         elif tag == _CHILD | _SIZED:
             try:
                 children = packed_numbers(memoryview(raw)[len(raw) - value :])
             except MalformedMessage:
                 children = []
             known = (type_ids[it] for it in children if it in type_ids)
-            out.append(sized_field(tag, b"".join(map(varint, known))))
+            out.append(sized_field(tag, b"".join(map(encode_varint, known))))
         else:
             out.append(raw)
     return b"".join(out)

@@ -72,7 +72,7 @@ def scan_lines(
     heads = np.zeros((len(line), _HEAD), np.int64)
 
     def scan(task: tuple[int, int]) -> None:
-        if wire.scan(data, *task, rows, heads) < 0:
+        if wire.scan_chunks(data, *task, rows, heads) < 0:
             raise ValueError("a line does not lie in the data")
 
     run_tasks(scan, divide_into_tasks(rows[:, 1] - rows[:, 0], line[:0], step), pool)
@@ -106,7 +106,7 @@ def _cut_huge_lines(
         row = task[0]
         first, last = int(begin[row]), int(end[row])
         cuts = np.empty((last - first) // step + 1, np.int64)
-        count = wire.split(data, first, last, step, head, row, cuts, stop)
+        count = wire.split_line(data, first, last, step, head, row, cuts, stop)
         found.append((row, cuts[:count]))
 
     run_tasks(split, [(row, row + 1) for row in rows.tolist()], pool)

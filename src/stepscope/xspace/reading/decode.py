@@ -222,6 +222,6 @@ def _check_readable(space: XSpace, name: object) -> None:
     ):
         return
     offset = space.damage[0].offset if space.damage else 0
-    raise Malformed.at_offset(
+    raise Malformed.broken_at_offset(
         name, offset, "holds no plane of a profile that could be read", _AGAIN
     )

@@ -131,7 +131,7 @@ class _Columns:
         keys: IdTable,
         lost: tuple[Int64s, Int64s],
     ) -> None:
-        done = kernels.fill(
+        done = kernels.fill_columns(
             data,
             *task,
             self.rows,

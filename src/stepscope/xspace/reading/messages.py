@@ -243,7 +243,7 @@ def index_messages(data: UInt8s, begin: Int64s, end: Int64s) -> Fields:
         tag = np.empty(count, np.uint32)
         place = np.empty(count, np.int64)
         size = np.empty(count, np.int64)
-        count = wire.index(data, begin, end, owner, tag, place, size, stop)
+        count = wire.index_fields(data, begin, end, owner, tag, place, size, stop)
         if count < 0:
             raise ValueError("a message does not lie in the data")
     return Fields(owner, tag, place, size, stop, end)

@@ -72,7 +72,7 @@ def pivot_range(
     found = _empty_pivot(len(keys), max(event_end - event_begin, 0))
     if found.value.size and len(slots) and last > first:
         rows = slice(first, last)
-        written = kernels.pivot(
+        written = kernels.pivot_stats(
             stats.event[rows],
             stats.key[rows],
             stats.kind[rows],
@@ -160,7 +160,7 @@ def intern_places(data: UInt8s, place: Int64s, length: NDArray[np.integer]) -> I
     while True:
         firsts = np.empty(min(room, len(place)), np.int64)
         slots = np.full(2 * room, -1, np.int32)
-        count = kernels.intern(data, place, length, seed, slots, ids, firsts)
+        count = kernels.intern_strings(data, place, length, seed, slots, ids, firsts)
         if count != kernels.NO_ROOM:
             break
         room *= 8

@@ -27,13 +27,13 @@ from stepscope.xspace.writing.encode import (
     StatColumn,
     concatenate_batches,
     encode_events,
+    encode_varint,
     line_head,
     line_tail,
     long_stats,
     map_entry,
     number_field,
     sized_field,
-    varint,
 )
 
 if TYPE_CHECKING:
@@ -367,9 +367,9 @@ class PlaneBuilder:
             if isinstance(bits, bytes):
                 body += sized_field(kind << 3 | 2, bits)
             elif kind == DOUBLE:
-                body += varint(StatTag.DOUBLE) + struct.pack("<q", bits)
+                body += encode_varint(StatTag.DOUBLE) + struct.pack("<q", bits)
             else:
                 # Written also when it is 0: a value is there.
-                body += varint(kind << 3) + varint(bits)
+                body += encode_varint(kind << 3) + encode_varint(bits)
             out += sized_field(tag, body)
         return out

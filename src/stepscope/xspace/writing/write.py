@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepscope.xspace.fields import PlaneTag, SpaceTag
 from stepscope.xspace.writing.builders import Piece, PlaneBuilder, Unsigned
-from stepscope.xspace.writing.encode import sized_field, varint
+from stepscope.xspace.writing.encode import encode_varint, sized_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -171,9 +171,9 @@ def _plane_chunks(head: bytes, pieces: Sequence[Piece]) -> Iterator[bytes]:
         parts = list(group)
         body = [parts[0].head, *(piece.events for piece in parts), parts[0].tail]
         length = sum(map(len, body))
-        lines.append([varint(PlaneTag.LINE) + varint(length), *body])
+        lines.append([encode_varint(PlaneTag.LINE) + encode_varint(length), *body])
     size = len(head) + sum(len(chunk) for line in lines for chunk in line)
-    yield varint(SpaceTag.PLANE) + varint(size)
+    yield encode_varint(SpaceTag.PLANE) + encode_varint(size)
     yield head
     for line in lines:
         yield from line

@@ -14,7 +14,7 @@ from stepscope.advice.judging.worked import (
     WORKED_READS,
     Worked,
     judge_kernels,
-    kernels_of,
+    judged_kernels,
 )
 from stepscope.derive.facts.devices.device_fill import fill_signals
 from stepscope.derive.facts.devices.kernel_limits import measured_work
@@ -67,7 +67,7 @@ def judge_measured(
     Kernels that were not measured may have it too: where they would turn the verdict,
     it cannot tell. `fields` go to the finding.
     """
-    work = kernels_of(signals, thresholds)
+    work = judged_kernels(signals, thresholds)
     measured = signals.needed(measured_work)
     judged = measured.with_columns(
         found=fault.found,

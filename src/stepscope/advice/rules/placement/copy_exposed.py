@@ -38,7 +38,9 @@ _OWNED: Final = Owned(
 )
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def parallel_copy_changes(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
     """Let copies to and from the host run beside kernels, from pinned memory.
 
     Copies within the device are work of the step, and which kernel can do without them
@@ -56,7 +58,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     return (Beside(owners, effect),)
 
 
-@rule(_ITEM, *OWNED_READS, copy_signals, change=changes)
+@rule(_ITEM, *OWNED_READS, copy_signals, change=parallel_copy_changes)
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     shares = owned_shares(_OWNED, signals, thresholds)
     devices = signals.needed(copy_signals)

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _ITEM: Final = rule_item("amp.share")
 
 
-def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
+def narrower_kernel_changes(
+    signals: Signals, thresholds: Thresholds
+) -> tuple[Change, ...]:
     """Let eligible kernels in 32 bit take what they may take in 16, and so TF32's.
 
     Those whose successors the recording holds take what these take.
@@ -59,7 +61,7 @@ def changes(signals: Signals, thresholds: Thresholds) -> tuple[Change, ...]:
     precision_signals,
     program_traits,
     record_grade,
-    change=changes,
+    change=narrower_kernel_changes,
 )
 def evaluate(signals: Signals, thresholds: Thresholds) -> Finding:
     excluded = _reject_without_units(signals, thresholds)

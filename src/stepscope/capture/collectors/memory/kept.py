@@ -56,7 +56,7 @@ class KeptCollector(Collector):
             (one.path, one.function): (identity, one.length, one.graph_bytes)
             for identity, one in reachable_containers().items()
         }
-        self._clock, self._began_ns = clock, recorder.now()
+        self._clock, self._began_ns = clock, recorder.clock_ns()
 
     def drop_events(self) -> None:
         """Look at nothing again."""
@@ -68,7 +68,7 @@ class KeptCollector(Collector):
         self._clock, self._before = None, {}
         if clock is None:
             return Collected(b"")
-        ended_ns = recorder.now()
+        ended_ns = recorder.clock_ns()
         grown: list[tuple[Added, str, str]] = []
         reached, until_s = reachable_containers(), time.thread_time() + MOST_S
         for identity, container in reached.items():

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, forwarded
+from stepscope.xspace.vocabulary import ANNOTATION_CATEGORY, forwarded_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -299,7 +299,8 @@ def _drop_latest(
         return everything, None
     began = np.array([start(it) for it in everything], np.int64)
     annotates = [
-        category(it) == ANNOTATION_CATEGORY or forwarded(name(it)) is not None
+        category(it) == ANNOTATION_CATEGORY
+        or forwarded_annotation(name(it)) is not None
         for it in everything
     ]
     order = np.lexsort((began, ~np.array(annotates, bool)))

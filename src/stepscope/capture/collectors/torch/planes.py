@@ -25,7 +25,7 @@ from stepscope.xspace.vocabulary import (
     CATEGORY,
     OP_CATEGORY,
     PROGRAM_ORDINAL,
-    forwarded,
+    forwarded_annotation,
 )
 from stepscope.xspace.writing.write import XSpaceBuilder
 
@@ -195,7 +195,7 @@ def _unwrap_annotations(activities: Activities) -> Activities:
     names, categories = list(activities.name), list(activities.category)
     arguments = list(activities.arguments)
     for row, name in enumerate(names):
-        ours = forwarded(name)
+        ours = forwarded_annotation(name)
         if ours is not None:
             names[row], categories[row] = ours.name, ANNOTATION_CATEGORY
             arguments[row] = bytes(ours.values)

@@ -210,7 +210,7 @@ class WorkersCollector(Collector):
     def _choose_workers(self, layout: Layout, own: Place) -> None:
         found = child_processes()
         for process in self._workers.keys() - found.keys():
-            self._let_go(process, recorder.now())
+            self._let_go(process, recorder.clock_ns())
         for process in self._unseen.keys() - found.keys():
             # What is gone says nothing of those that are there, unless all are gone.
             if len(self._unseen) > 1 or self._workers:
@@ -241,8 +241,8 @@ class WorkersCollector(Collector):
         room = self._room
         if room is None or room.processes != chosen:
             room = self._room = _Room.make_room(chosen, workers, layout)
-        remote_stacks.look(*room.arrays)
-        at_ns = recorder.now()
+        remote_stacks.sample_stack(*room.arrays)
+        at_ns = recorder.clock_ns()
         due_ns = min(due_ns, at_ns)
         for row, (process, worker) in enumerate(zip(chosen, workers, strict=True)):
             depth = int(room.counts[row])

@@ -222,7 +222,7 @@ def _layout_agrees(memory: Memory, layout: Layout) -> bool:
         return False
     out = np.zeros((1, 2, _FRAMES), np.int64)
     counts = np.zeros(1, np.int64)
-    remote_stacks.look(
+    remote_stacks.sample_stack(
         np.array([memory.file], np.int64),
         np.array([state], np.int64),
         np.array([thread], np.int64),

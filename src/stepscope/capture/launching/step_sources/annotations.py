@@ -26,8 +26,8 @@ def listen_to_steps(counter: StepCounter[Window]) -> Callable[[], None]:
 
     def hear_without_recording() -> None:
         # Annotations are heard of only while they are kept.
-        if not recorder.enabled():
-            recorder.enable(_UNHEARD_OF)
+        if not recorder.is_recording():
+            recorder.start_recording(_UNHEARD_OF)
         annotate.add_listener(steps.begun)
 
     def hear_in_child() -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, of_kinds
-from stepscope.derive.costs.operands import from_text
+from stepscope.derive.columns.arrays import handles, ints, rows_of_kinds
+from stepscope.derive.costs.operands import operands_from_text
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.names.op_names import NO_ANNOTATION
 from stepscope.derive.run_derivation import of_each_device_or_why
@@ -16,7 +16,7 @@ from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
 from stepscope.trace.tables import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.array_types import Int32s, Int64s
@@ -131,10 +131,12 @@ def _judged_copies(
     recorded: _Recorded, alone: Exposure | Unavailable, measured: pl.DataFrame
 ) -> pl.DataFrame:
     activity = recorded.activity
-    copies = of_kinds(activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER))
+    copies = rows_of_kinds(
+        activity, map(ACTIVITY_KINDS.categories.to_list().index, _OWNER)
+    )
     begin = ints(activity, "start_ps")[copies]
     copies = copies[windows_of_times(measured, begin) >= 0]
-    names = present(recorded.trace.table("event_types"))["name"]
+    names = require_available(recorded.trace.table("event_types"))["name"]
     source, certainty = _ops_of_copies(recorded, copies)
     rows = activity[copies].select(
         "device", "track", "start_ps", "dur_ps", "bytes", pl.col("kind").cast(pl.String)
@@ -220,7 +222,7 @@ def _op_by_size(recorded: _Recorded, named: pl.Series) -> dict[int, str]:
     ).filter((pl.col("shape") >= 0) & pl.col("name").is_in(sorted(wanted)))
     owners: dict[int, set[str]] = {}
     for handle, name in rows.unique(maintain_order=True).iter_rows():
-        given = from_text(strings[handle])
+        given = operands_from_text(strings[handle])
         for tensor in () if given is None else given.each_tensor():
             size = tensor.size_bytes
             if size is not None and size >= THRESHOLDS.small_copy.value:

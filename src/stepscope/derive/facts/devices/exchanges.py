@@ -10,10 +10,10 @@ from stepscope.data_sheets import link_gb_per_s
 from stepscope.derive.collectives.waits import matched_collectives
 from stepscope.derive.facts.evidence import SHOWN, Evidence, event_labels
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
-from stepscope.derive.step_windows.windows import typical
+from stepscope.derive.step_windows.windows import typical_rows
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def communication_signals(
             signals.count[label] = int(sizes["count"].sum())
             signals.exposed_ps[label] = dict(times)
             signals.longest[label] = _longest_collectives(
-                present(trace[host]), collective_calls[host], device
+                require_available(trace[host]), collective_calls[host], device
             )
     why = first_reason(collectives)
     return signals if signals.count or why is None else why
@@ -152,8 +152,8 @@ def exchange_signals(
     if isinstance(calls, Unavailable):
         return calls
     of_device = calls.filter(pl.col("device") == judged.device)
-    rows = present(windows[judged.host]).rows
-    steps = typical(rows).select("step_row", "start_ps", "end_ps")
+    rows = require_available(windows[judged.host]).rows
+    steps = typical_rows(rows).select("step_row", "start_ps", "end_ps")
     reduces = steps.join(
         of_device.filter(pl.col("kind") == _KIND),
         on="step_row",

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.columns.arrays import handles, ints
-from stepscope.derive.columns.dense_codes import totals_by
-from stepscope.derive.costs.operands import from_text
+from stepscope.derive.columns.dense_codes import totals_by_code
+from stepscope.derive.costs.operands import operands_from_text
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 
@@ -55,7 +55,7 @@ def kernel_traits(
         rows["eligible"],
         strict=True,
     ):
-        given = from_text(strings[handle]) if handle >= 0 else None
+        given = operands_from_text(strings[handle]) if handle >= 0 else None
         tensors = None if given is None else tuple(given.each_tensor())
         odd = shape = None
         if eligible and tensors:
@@ -149,8 +149,8 @@ def fusable_runs(rows: pl.DataFrame, shown: pl.DataFrame) -> FusableRuns:
     run = np.cumsum(begins) - 1
     inside = mine & (np.bincount(run)[run] >= SHORTEST)
     code = np.where(kind >= 0, kind, count).astype(np.int32)
-    whole = totals_by(code, dur_ps, count=count + 1).total
-    in_runs = totals_by(code, dur_ps, count=count + 1, where=inside).total
+    whole = totals_by_code(code, dur_ps, count=count + 1).total
+    in_runs = totals_by_code(code, dur_ps, count=count + 1, where=inside).total
     # A coarse clock rounds short kernels to nothing.
     part = np.divide(in_runs, whole, out=np.zeros(count + 1), where=whole > 0)[classes]
     found = rows.with_columns(

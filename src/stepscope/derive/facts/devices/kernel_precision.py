@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.derive.account.topics import FINITE_CHECK
-from stepscope.derive.columns.arrays import handles, ints, picked
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
 from stepscope.derive.device.attribution import OpEvidence
 from stepscope.derive.device.kernel_names import NARROW, is_plain_kernel, plain_name
 from stepscope.derive.device.precision import PrecisionEvidence
@@ -28,7 +28,7 @@ from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.derive.step_windows.windows import windows_of_times
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class _Kernels(Frozen, frozen=True):
         """Return the rows of device_activity of the chosen classes."""
         wanted = np.zeros(self.class_count, np.bool_)
         wanted[self.classes[chosen]] = True
-        return picked(self.code, wanted)
+        return wanted_rows(self.code, wanted)
 
 
 class PrecisionSignals(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,7 +235,7 @@ def precision_signals(
         return first_reason(narrow_kernels) or NO_KERNELS
     busiest = max(hosts, key=lambda one: int(one.total_ps.sum()))
     host = busiest.host
-    of_host = present(trace[host])
+    of_host = require_available(trace[host])
     means = _means_of_steps(busiest, account[host], windows[host])
     ops = _largest_ops(of_host, busiest, activity_ops[host])
     shares = [one.group_times() for one in hosts]

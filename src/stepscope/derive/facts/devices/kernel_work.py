@@ -22,7 +22,7 @@ from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 
 if TYPE_CHECKING:
     from stepscope.derive.device.activity_classes import ActivityClasses
@@ -128,10 +128,10 @@ def kernel_work(
     table = kernels[judged.host]
     if isinstance(table, Unavailable):
         return table
-    of_host = present(trace[judged.host])
-    classes = present(activity_classes[judged.host])
-    placed = present(windows[judged.host])
-    named = present(activity_ops[judged.host])
+    of_host = require_available(trace[judged.host])
+    classes = require_available(activity_classes[judged.host])
+    placed = require_available(windows[judged.host])
+    named = require_available(activity_ops[judged.host])
     stepped = judged.step_source is not None and bool(table.rows["step_ps"].count())
     steps = 1
     if stepped:
@@ -232,7 +232,7 @@ def _typical_step_rows(
     steps = windows.measured
     steps = steps.with_columns(dur=pl.col("end_ps") - pl.col("start_ps"))
     step = steps.sort("dur", "start_ps").row(len(steps) // 2, named=True)
-    activity = present(trace.table("device_activity"))
+    activity = require_available(trace.table("device_activity"))
     start = ints(activity, "start_ps")
     inside = np.flatnonzero(
         (start >= step["start_ps"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, picked
+from stepscope.derive.columns.arrays import codes, handles, ints, wanted_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.judging.recorded_devices import NO_KERNELS
 from stepscope.derive.names.event_kinds import EventFlag
@@ -112,7 +112,7 @@ def launches_one_program(
     if not windows.has_steps:
         return None
     programs = event_kinds.has(EventFlag.PJIT | EventFlag.EXECUTABLE)
-    rows = picked(handles(events, "type"), programs)
+    rows = wanted_rows(handles(events, "type"), programs)
     calls = Spans.from_events(
         ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     )

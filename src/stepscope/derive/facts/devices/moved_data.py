@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stepscope.derive.columns.arrays import codes, handles, ints, of_kinds
+from stepscope.derive.columns.arrays import codes, handles, ints, rows_of_kinds
 from stepscope.derive.facts.judged_steps import step_basis
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
@@ -151,7 +151,7 @@ def _judged_copies(
     activity: pl.DataFrame, alone_ps: Int64s, measured: pl.DataFrame
 ) -> _Rows:
     # Copies are few of all activities.
-    rows = of_kinds(activity, (_FEED, _RESULT, _PEER))
+    rows = rows_of_kinds(activity, (_FEED, _RESULT, _PEER))
     begin = ints(activity, "start_ps")[rows]
     window = windows_of_times(measured, begin)
     judged = window >= 0

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from stepscope.derive.columns.arrays import handles, ints, picked
-from stepscope.derive.columns.dense_codes import totals_by
+from stepscope.derive.columns.arrays import handles, ints, wanted_rows
+from stepscope.derive.columns.dense_codes import totals_by_code
 from stepscope.derive.intervals.nesting import nest_subset
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.names.event_kinds import EventFlag, OpCategory
 from stepscope.derive.run_derivation import first_reason, known_hosts, of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.reading.stat_keys import StatKey
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_MS
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _ops_of_tensorflow(
 ) -> EagerOps | None:
     """Return the eager ops; None where nothing says how the ops ran."""
     counted = ops.ops["category"].to_numpy() != OpCategory.DATASET
-    chosen = picked(ops.op, counted)
+    chosen = wanted_rows(ops.op, counted)
     if not (ops.eager[chosen] >= 0).any():
         return None
     # Neighbouring steps are one interval, so that few are searched.
@@ -147,7 +147,7 @@ def _ops_of_tensorflow(
     if not len(rows):
         return None
     op_ps = int(ops.self_ps[rows].sum())
-    track = handles(present(trace.table("events")), "track")
+    track = handles(require_available(trace.table("events")), "track")
     # Threads without eager ops have no ways between such.
     on_threads = track[ops.event[rows]]
     eager = ops.eager[rows] == 1
@@ -175,10 +175,10 @@ def _calls_of_jax(
 
     Outside `jit` each primitive is a compiled function of its own.
     """
-    events = present(trace.table("events"))
-    types = present(trace.table("event_types"))["name"]
+    events = require_available(trace.table("events"))
+    types = require_available(trace.table("event_types"))["name"]
     starts, lengths = ints(events, "start_ps"), ints(events, "dur_ps")
-    rows = picked(handles(events, "type"), kinds.has(EventFlag.PJIT))
+    rows = wanted_rows(handles(events, "type"), kinds.has(EventFlag.PJIT))
     if not len(rows):
         return None
     track = handles(events, "track")[rows]
@@ -217,7 +217,9 @@ def _sum_runs(
     starts = ints(windows.measured, "start_ps")
     window = np.searchsorted(starts, runs.start_ps, side="right") - 1
     eager = np.flatnonzero(runs.eager)
-    by_name = totals_by(runs.name[eager], runs.self_ps[eager], count=len(runs.names))
+    by_name = totals_by_code(
+        runs.name[eager], runs.self_ps[eager], count=len(runs.names)
+    )
     eager_ps = int(by_name.total.sum())
     largest = (
         pl.DataFrame({"name": runs.names, "self": by_name.total})

@@ -19,14 +19,14 @@ from stepscope.derive.facts.hosts.ran_ops import (
     rows_of_threads,
 )
 from stepscope.derive.facts.replaying.edits import Quiet
-from stepscope.derive.host.core_time import places_of
+from stepscope.derive.host.core_time import thread_places
 from stepscope.derive.host.function_frames import FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.derive.step_time.threads import EVIDENCE
 from stepscope.frozen import Frozen
-from stepscope.unavailable import Unavailable, present
+from stepscope.unavailable import Unavailable, require_available
 from stepscope.units import PS_PER_MS, PS_PER_S
 
 if TYPE_CHECKING:
@@ -442,13 +442,13 @@ def function_runs(
     if not own.intersection(np.unique(function_frames.track).tolist()):
         own = every
     lines = None if isinstance(function_lines, Unavailable) else function_lines.known()
-    events = present(trace.table("events"))
+    events = require_available(trace.table("events"))
     rows = rows_of_threads(host_states, [*host_states.threads])
     rows = rows[host_states.classes.code[rows] == HostCode.GARBAGE]
     start, dur = ints(events, "start_ps")[rows], ints(events, "dur_ps")[rows]
     program = None
     if not isinstance(naming, Unavailable) and not isinstance(core_time, Unavailable):
-        places = places_of(present(trace.table("tracks")))
+        places = thread_places(require_available(trace.table("tracks")))
         tracks = naming.function_tracks[:1]
         program = next((core_time.threads.get(places[it]) for it in tracks), None)
     return FunctionRuns(

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.derive.columns.arrays import ints
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.host.core_time import places_of
+from stepscope.derive.host.core_time import thread_places
 from stepscope.derive.host.function_frames import BEGINNINGS, FEW_LOOKS
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_host
@@ -168,7 +168,7 @@ def function_ways(
             one.device: (one.idle["host_compute"] & windows.judged) - one.between
             for one in account.devices
         },
-        places=places_of(tracks),
+        places=thread_places(tracks),
         clocks=None if isinstance(core_time, Unavailable) else core_time,
         waits=None if isinstance(host_waits, Unavailable) else host_waits.spans,
         ops=Spans.empty() if isinstance(ops, Unavailable) else ops,

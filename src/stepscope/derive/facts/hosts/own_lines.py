@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from stepscope.derive.facts.evidence import Part
-from stepscope.derive.frameworks import of_framework
-from stepscope.derive.intervals.nesting import innermost_at
+from stepscope.derive.frameworks import is_framework_function
+from stepscope.derive.intervals.nesting import innermost_rows
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.run_derivation import of_each_device
 from stepscope.frozen import Frozen
@@ -121,10 +121,12 @@ class LineRuns(Frozen, frozen=True):
     def _in_frameworks(self, times_ps: Int64s) -> Bools:
         """Return at which times a framework's function is a thread's innermost one."""
         frames, in_framework = self.frames, np.zeros(len(times_ps), np.bool_)
-        kinds = [kind for kind, name in frames.names.items() if of_framework(name)]
+        kinds = [
+            kind for kind, name in frames.names.items() if is_framework_function(name)
+        ]
         for track in self.tracks if kinds else ():
             first, past = np.searchsorted(frames.track, (track, track + 1)).tolist()
-            inner = innermost_at(
+            inner = innermost_rows(
                 times_ps,
                 frames.start_ps,
                 frames.end_ps - frames.start_ps,

@@ -12,7 +12,7 @@ from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.step_time.host_time import HostCode
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.unavailable import present
+from stepscope.unavailable import require_available
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +143,7 @@ def ran_ops(
     trace: TraceData, states: HostStates, threads: Sequence[int], judged: Spans
 ) -> RanOps:
     """Return what some threads ran in the judged steps."""
-    events = present(trace.table("events"))
+    events = require_available(trace.table("events"))
     rows = rows_of_threads(states, threads)
     rows = rows[states.classes.code[rows] == HostCode.HOST_COMPUTE]
     start = ints(events, "start_ps")[rows]
@@ -151,7 +151,7 @@ def ran_ops(
     rows, start = rows[begun], start[begun]
     end = start + ints(events, "dur_ps")[rows]
     types, kind = np.unique(handles(events, "type")[rows], return_inverse=True)
-    every = present(trace.table("event_types"))["name"]
+    every = require_available(trace.table("event_types"))["name"]
     names = [every[int(it)] or "" for it in types]
     # Which ops PyTorch's graph of gradients names, and which these belong to.
     nodes = [_NODE.match(name) for name in names]

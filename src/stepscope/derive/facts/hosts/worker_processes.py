@@ -15,7 +15,7 @@ from stepscope.derive.facts.processors import (
     usable_cores,
 )
 from stepscope.derive.host.function_frames import FEW_LOOKS
-from stepscope.derive.host.function_names import placed
+from stepscope.derive.host.function_names import name_with_place
 from stepscope.derive.run_derivation import known_hosts, of_each_host, of_run
 from stepscope.frozen import Frozen
 from stepscope.thresholds import THRESHOLDS
@@ -156,7 +156,7 @@ class WorkerTime(Frozen, frozen=True, eq=True):
         """Return the function that takes most of their work, with file and line."""
         if self.most is None:
             return None
-        return placed(f"`{self.most.name}`", self.most.file, self.most.line)
+        return name_with_place(f"`{self.most.name}`", self.most.file, self.most.line)
 
 
 @of_each_host

@@ -10,8 +10,8 @@ import numpy as np
 from stepscope.derive.intervals.spans import Spans
 from stepscope.derive.replay.claims import (
     copies_moved,
-    exchanges_at,
-    joint,
+    exchanges_at_rate,
+    joint_edit,
     kernels_scaled,
     launched_as_one,
     synchronising_removed,
@@ -278,7 +278,7 @@ def _carry_bytes(change: Carried, graph: Graph) -> Edits:
     order = np.argsort(rows)
     place = np.minimum(np.searchsorted(rows[order], graph.nodes.row), len(rows) - 1)
     chosen = rows[order][place] == graph.nodes.row
-    edit = exchanges_at(graph, chosen, needed_ps=needed[order][place])
+    edit = exchanges_at_rate(graph, chosen, needed_ps=needed[order][place])
     return Edits(edit, edit)
 
 
@@ -307,7 +307,7 @@ def _overlap_copies(change: Beside, recorded: Recorded, device: int | None) -> E
     staged = np.zeros(graph.count, np.bool_)
     waits = edges.kind == EdgeKind.SYNCHRONISE
     staged[edges.target[waits & into[edges.source]]] = True
-    edit = joint(
+    edit = joint_edit(
         graph,
         (copies_moved(graph, into | out_of), synchronising_removed(graph, staged)),
     )
@@ -347,8 +347,8 @@ def _scale_work(
     least, most = (kernels_scaled(graph, chosen, factor=factor) for factor in left)
     removed = int((graph.nodes.dur_ps - most.dur_ps).sum())
     return Edits(
-        joint(graph, [least, *joined]),
-        joint(graph, [most, *joined]),
+        joint_edit(graph, [least, *joined]),
+        joint_edit(graph, [most, *joined]),
         claimed_ms=_per_step_ms(graph, removed),
         compared="bound" if removed else "nothing",
     )

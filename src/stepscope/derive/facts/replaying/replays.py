@@ -11,10 +11,10 @@ from stepscope.derive.facts.evidence import Limits, Saving
 from stepscope.derive.facts.replaying.edits import Recorded, apply_change
 from stepscope.derive.judging.effect_status import mean_interval_ms
 from stepscope.derive.replay.activities import NO_STEPS
-from stepscope.derive.replay.claims import joint
+from stepscope.derive.replay.claims import joint_edit
 from stepscope.derive.replay.critical import path_owners
 from stepscope.derive.replay.owners import Silences, silent_share
-from stepscope.derive.replay.replayed import gain_of, joint_gain
+from stepscope.derive.replay.replayed import joint_gain, replayed_gain
 from stepscope.derive.run_derivation import of_run
 from stepscope.frozen import Frozen
 from stepscope.trace.tables import ACTIVITY_KINDS
@@ -84,14 +84,14 @@ class HostReplay(Frozen, frozen=True):
 
     def _joint_gain(self, edits: list[Edit]) -> Gain:
         if len(edits) == 1:
-            return gain_of(self.graph, edits[0])
+            return replayed_gain(self.graph, edits[0])
         return joint_gain(self.graph, edits)
 
     def path_owners(self, edits: Sequence[Edits]) -> dict[str, float]:
         """Return the share of owners in the path once changes are made, in percent."""
         return path_owners(
             self.graph,
-            joint(self.graph, [edit.most for edit in edits]),
+            joint_edit(self.graph, [edit.most for edit in edits]),
             account=self.recorded.account,
             host_states=self.host_states,
             device_sets=self.recorded.device_sets,
@@ -123,7 +123,7 @@ class HostReplay(Frozen, frozen=True):
         if scale is None or not all(gain.can_be_told for gain in gains):
             return None
         if any(edit.device for edit in edits):
-            whole = joint(self.graph, [edit.most for edit in edits])
+            whole = joint_edit(self.graph, [edit.most for edit in edits])
             silent = silent_share(self.graph, whole, self._silent_threads())
             # What holds the step back after the changes is not known.
             if 100 * silent > _SILENT_PERCENT:
@@ -155,7 +155,7 @@ class ReplaySignals(Frozen, frozen=True):
         replay = self.hosts.get(self.host_of_label(label), NO_STEPS)
         return replay if isinstance(replay, Unavailable) else replay.identity.why_not
 
-    def saving(
+    def saving_of_changes(
         self,
         changes: Sequence[Change],
         label: str,

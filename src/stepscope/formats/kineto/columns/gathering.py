@@ -48,7 +48,7 @@ from stepscope.formats.kineto.json.messages import (
 )
 from stepscope.formats.kineto.json.times import IMPOSSIBLE, Microseconds
 from stepscope.trace.reading.texts import Shortening
-from stepscope.xspace.vocabulary import forwarded
+from stepscope.xspace.vocabulary import forwarded_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -347,7 +347,7 @@ class _Gathering:
         for value, number in list(self._names.items())[known:]:
             if value is None:
                 continue
-            ours = forwarded(value)
+            ours = forwarded_annotation(value)
             if ours is not None:
                 self._packed[number] = ours
             if ours is not None or is_annotation(value):

@@ -30,7 +30,7 @@ from stepscope.formats.kineto.json.messages import (
     read_one_message,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import filled, held
+from stepscope.trace.reading.nullable import fill_nulls, present_mask
 from stepscope.xspace.op_links import innermost_around, last_with_id, operands_text
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def link_ops(columns: FileColumns, timeline: Timeline) -> OpLinks:
     by_id, called_again = _ops_by_external_id(ops, calls.frame)
     of_call = np.where(by_id >= 0, by_id, around[calls.place])
     # By activity the last call with its correlation id, -1 for none.
-    present = np.flatnonzero(held(calls.frame["correlation"]))
+    present = np.flatnonzero(present_mask(calls.frame["correlation"]))
     call = np.full(activities.frame.height, -1, np.int64)
-    asked = np.flatnonzero(held(activities.frame["correlation"]))
+    asked = np.flatnonzero(present_mask(activities.frame["correlation"]))
     at = last_with_id(
-        filled(calls.frame["correlation"], 0)[present],
-        filled(activities.frame["correlation"], 0)[asked],
+        fill_nulls(calls.frame["correlation"], 0)[present],
+        fill_nulls(activities.frame["correlation"], 0)[asked],
     )
     call[asked] = np.where(at >= 0, np.append(present, -1)[at], -1)
     launched_by = np.where(call >= 0, np.append(of_call, -1)[call], -1)
@@ -140,7 +140,7 @@ def number_texts(columns: FileColumns, names: Sequence[str]) -> OpTexts:
 def _ops_by_external_id(ops: OpColumns, frame: pl.DataFrame) -> tuple[Int32s, int]:
     if frame.is_empty():
         return np.zeros(0, np.int32), 0
-    wanted = filled(frame["external"], -1)
+    wanted = fill_nulls(frame["external"], -1)
     same = (frame["external"] == frame["correlation"]).fill_null(value=False).to_numpy()
     found = np.full(len(wanted), -1, np.int32)
     known = np.flatnonzero(ops.external >= 0)

@@ -15,7 +15,7 @@ from stepscope.formats.kineto.columns.categories import ON_THREAD, EventClass
 from stepscope.formats.kineto.columns.declared import whole_number
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
-from stepscope.trace.reading.nullable import absent, filled
+from stepscope.trace.reading.nullable import absent_mask, fill_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,13 +119,13 @@ class _Placing:
         if not len(place):
             return
         # In older files the process number is the device, and the thread the stream.
-        device: Int64s = filled(what.frame["device"], -1)
-        missing = absent(what.frame["device"])
+        device: Int64s = fill_nulls(what.frame["device"], -1)
+        missing = absent_mask(what.frame["device"])
         if missing.any():
             pids = np.array([-1 if it is None else it for it in self._pids], np.int64)
             device = np.where(missing, pids[self._events.process[place]], device)
-        stream: Int64s = filled(what.frame["stream"], -1)
-        missing = absent(what.frame["stream"])
+        stream: Int64s = fill_nulls(what.frame["stream"], -1)
+        missing = absent_mask(what.frame["stream"])
         if missing.any():
             tids = np.array([-1 if it is None else it for it in self._tids], np.int64)
             stream = np.where(missing, tids[self._events.thread[place]], stream)

@@ -119,7 +119,7 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
     start = _SPACE.match(view, start).end()  # type: ignore[union-attr]
     opening = bytes(view[start : start + 1])
     if opening not in (b"{", b"["):
-        raise Malformed.at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
+        raise Malformed.broken_at_offset(name, start, "this is no JSON", _EXPORT_AGAIN)
     if opening == b"{":
         found = _parts_around_events(data, view, start, name, damaged=damaged)
         if found is not None:
@@ -144,7 +144,9 @@ def find_document_parts(data: UInt8s, name: str, *, damaged: bool = False) -> Do
     begin = int(part.ctypes.data - data.ctypes.data)
     length = memoryview(events).nbytes
     if bytes(view[begin : begin + 1]) != b"[":
-        raise Malformed.at_offset(name, begin, "traceEvents is no list", _EXPORT_AGAIN)
+        raise Malformed.broken_at_offset(
+            name, begin, "traceEvents is no list", _EXPORT_AGAIN
+        )
     return Document(
         name=name,
         data=data,
@@ -208,7 +210,7 @@ def _parts_of_damaged(
         found = _EVENTS.search(view, start)
         if found is None:
             place = _PLACE.search(why)
-            raise Malformed.at_offset(
+            raise Malformed.broken_at_offset(
                 name,
                 start + int(place[1]) if place else len(data),
                 f"no list of events; {why.removesuffix('.')}",

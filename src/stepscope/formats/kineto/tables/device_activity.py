@@ -21,7 +21,7 @@ from stepscope.trace.reading.activity_names import (
     copy_kind,
     kind_of_name,
 )
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY, GEOMETRIES
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _activity_frame(
     call = recording.links.call_of_activity[entries]
     place = np.append(recording.columns.calls.place, 0)[call]
     caller = np.where(call >= 0, recording.placement.track[place], -1)
-    launched_from = processes.gather(nullable("track", caller, caller >= 0))
+    launched_from = processes.gather(nullable_series("track", caller, caller >= 0))
     main = recording.placement.main_process
     # The bytes of copies; a negative number is unknown.
     frame = arguments["bytes"].alias("bytes").to_frame()
@@ -189,10 +189,10 @@ def _activity_frame(
         "correlation": arguments["correlation"],
         # The caller's, else that of the process that was recorded.
         "process": launched_from if main is None else launched_from.fill_null(main),
-        "geometry": nullable("geometry", geometry, geometry >= 0),
+        "geometry": nullable_series("geometry", geometry, geometry >= 0),
         "bytes": frame.select(known.alias("bytes")).to_series(),
-        "op": nullable("op", op, op >= 0),
-        "shape": nullable("shape", shape, shape >= 0),
+        "op": nullable_series("op", op, op >= 0),
+        "shape": nullable_series("shape", shape, shape >= 0),
     }
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(entries))
 

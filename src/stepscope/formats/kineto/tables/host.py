@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.formats.assemble import is_loader_call, or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
-from stepscope.trace.reading.nullable import held
+from stepscope.trace.reading.nullable import present_mask
 from stepscope.trace.tables import ITERATORS, LAUNCHES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def launches_table(
     calls = recording.columns.calls
     row = recording.timeline.row[calls.place]
     correlation = calls.frame["correlation"]
-    entries = np.flatnonzero((row >= 0) & held(correlation))
+    entries = np.flatnonzero((row >= 0) & present_mask(correlation))
     if not len(entries):
         key = "nothing_launched" if activity.frame.is_empty() else "no_calls"
         return or_lost(why_absent(f"kineto.{key}"), recording.damaged_at)

@@ -299,7 +299,7 @@ def _only_call(called: pl.Series, wanted: pl.Series) -> Int32s | None:
         return None
     table = np.full(most - least + 1, -1, np.int32)
     call = np.empty(len(wanted), np.int32)
-    found = kernels.match(
+    found = kernels.match_launches(
         called.to_numpy(),
         wanted.to_numpy(),
         least,

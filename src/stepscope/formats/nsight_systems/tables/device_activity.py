@@ -18,7 +18,7 @@ from stepscope.formats.declared_words import why_absent
 from stepscope.formats.launch_shapes import number_shapes
 from stepscope.formats.nsight_systems.decoded.events import Origin, select_rows
 from stepscope.trace.reading.activity_names import NOT_ACTIVITY
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def collect_activity(recording: Recording) -> DeviceTables:
     )
     given = whole.with_columns(
         pl.col("kind").cast(ACTIVITY_KINDS),
-        geometry=nullable("geometry", geometry, geometry >= 0),
+        geometry=nullable_series("geometry", geometry, geometry >= 0),
         stream=pl.col("id"),
     )
     return DeviceTables(

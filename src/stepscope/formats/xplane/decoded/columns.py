@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.reading.texts import shorten_text
 from stepscope.trace.tables import DOUBLE, INT, PLACE_TEXT, REF, UINT
 from stepscope.xspace.reading.pivot import intern_places
@@ -85,7 +85,7 @@ class Values(Frozen, frozen=True, eq=True):
 
 def handle_series(name: str, handles: Int32s) -> pl.Series:
     """Return a series of handles; -1 is null."""
-    return nullable(name, handles, handles >= 0)
+    return nullable_series(name, handles, handles >= 0)
 
 
 class Texts:

@@ -25,7 +25,7 @@ from stepscope.formats.xplane.decoded.tracks import (
     plane_role,
 )
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.reading.texts import Shortening
 from stepscope.xspace.reading.pivot import pivot_range, pivot_rows
 
@@ -196,7 +196,7 @@ class Recording:
             return np.zeros(0, dtype=np.int64)
         line = self.timeline
         found = [
-            begin + np.flatnonzero(by_row(chosen, line.type[begin:end]))
+            begin + np.flatnonzero(values_by_row(chosen, line.type[begin:end]))
             for begin, end in self.ranges(self.host_tracks)
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope._core.nesting import first_unordered
-from stepscope._core.spans import survey
+from stepscope._core.spans import survey_track
 from stepscope.formats.assemble import PlacedEvents
 from stepscope.formats.xplane.decoded.columns import BLOCK_ROWS
 from stepscope.formats.xplane.decoded.device_clock import use_device_clock
@@ -205,7 +205,7 @@ def _survey_lines(space: XSpace, base: TimeBase) -> Int64s:
     def look(lines: tuple[int, int]) -> None:
         for line in range(*lines):
             rows = int(begin[line]), int(end[line])
-            if survey(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
+            if survey_track(start, dur, *rows, shift[line], _LAST_PS, found[line]) < 0:
                 raise ValueError("a line does not lie in the columns of events")
 
     with thread_pool(len(space.data)) as pool:

@@ -26,7 +26,7 @@ from stepscope.formats.xplane.decoded.columns import distinct_handles
 from stepscope.frozen import Frozen
 from stepscope.patterns import Pattern
 from stepscope.trace.reading.activity_names import SOME_COPY, copy_kind
-from stepscope.trace.reading.by_row import by_row
+from stepscope.trace.reading.by_row import values_by_row
 from stepscope.trace.tables import GEOMETRIES
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def number_geometries(
         if any(part is not None for part in geometry[:-1]):
             plain = geometry._replace(refused=())
             row_of[text] = table.setdefault(plain, len(table))
-    rows = by_row(row_of, details, none=-1)
+    rows = values_by_row(row_of, details, none=-1)
     if occupancy is not None:
         rows = _split_by_occupancy(rows, occupancy, table)
     shapes = list(table)
@@ -226,7 +226,7 @@ def _split_by_occupancy(
     shapes = list(table)
     silent = np.array([shape.occupancy is None for shape in shapes], dtype=np.bool_)
     apart = (rows >= 0) & (occupancy > 0) & (occupancy <= 100)
-    apart &= by_row(silent, rows, none=False)
+    apart &= values_by_row(silent, rows, none=False)
     if not apart.any():
         return rows
     steps = np.rint(occupancy[apart] / _OCCUPANCY_STEP).astype(np.int64)
@@ -271,8 +271,8 @@ class CopyTable:
             if copy.size is not None:
                 size[text], known[text] = copy.size, True
         return (
-            by_row(size, self._handles, none=0),
-            by_row(known, self._handles, none=False),
+            values_by_row(size, self._handles, none=0),
+            values_by_row(known, self._handles, none=False),
         )
 
     def resolve(

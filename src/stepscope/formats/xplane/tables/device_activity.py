@@ -31,8 +31,8 @@ from stepscope.trace.reading.activity_names import (
     kind_of_name,
     kind_of_wait,
 )
-from stepscope.trace.reading.by_row import by_row
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.by_row import values_by_row
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ACTIVITY_KINDS, DEVICE_ACTIVITY
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
     sizes = copies.sizes()
     if sizes is not None:
         size, known = sizes
-        columns["bytes"] = nullable("bytes", size[chosen], known[chosen])
+        columns["bytes"] = nullable_series("bytes", size[chosen], known[chosen])
     frame = _activity_frame(recording, rows, chosen, columns, runs)
     numbers = np.arange(len(recording.activity_tracks), dtype=np.int32)
     begins = np.searchsorted(rows.position[chosen], numbers, side="left").tolist()
@@ -126,7 +126,7 @@ def collect_activity(recording: Recording, runs: ProgramRuns) -> Activity:
 
 def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
     """Return the kind of each event, as far as its name and its own stats say."""
-    types = by_row(recording.timeline.type, rows.event)
+    types = values_by_row(recording.timeline.type, rows.event)
     used = np.zeros(len(recording.type_names), dtype=np.bool_)
     used[types] = True
     plain = np.full(len(used), _KERNEL, dtype=np.uint8)
@@ -139,10 +139,10 @@ def _kind_codes(recording: Recording, rows: ActivityRows) -> UInt8s:
             kinds = kind_of_name(name), kind_of_name(name, launched=True)
             known[name] = _CODES[kinds[0]], _CODES[kinds[1]]
         plain[number], launched[number] = known[name]
-    code = by_row(plain, types)
+    code = values_by_row(plain, types)
     details = rows.handles.get("kernel_details")
     if details is not None and not np.array_equal(plain, launched):
-        code = np.where(details >= 0, by_row(launched, types), code)
+        code = np.where(details >= 0, values_by_row(launched, types), code)
     if rows.passive is not None:
         code[rows.passive] = _NONE
     # Leave out streams of allocations or overhead only, and ops that hold others.
@@ -215,7 +215,7 @@ def _mark_collectives(rows: ActivityRows, code: UInt8s, ops: Int32s) -> None:
         for handle in distinct_handles(handles, len(strings)).tolist():
             wanted[handle] = is_collective(strings[handle])
         if wanted.any():
-            found = by_row(wanted, handles, none=False)
+            found = values_by_row(wanted, handles, none=False)
             code[found & (code == _KERNEL)] = _CODES["collective"]
 
 
@@ -256,9 +256,11 @@ def _activity_frame(
     ids = [recording.tracks[it].id for it in tracks]
     given: dict[str, pl.Series | NDArray[np.generic]] = {
         "event": event,
-        "track": by_row(tracks, position),
-        "device": by_row(np.array([it.device for it in roles], np.int32), position),
-        "stream": by_row(np.array(ids, np.int64), position),
+        "track": values_by_row(tracks, position),
+        "device": values_by_row(
+            np.array([it.device for it in roles], np.int32), position
+        ),
+        "stream": values_by_row(np.array(ids, np.int64), position),
         "type": line.type[here],
         "start_ps": line.start_ps[here],
         "dur_ps": line.dur_ps[here],
@@ -275,7 +277,7 @@ def _activity_frame(
     ):
         if key in rows.numbers:
             number, present = rows.numbers[key]
-            given[column] = nullable(column, number[chosen], present[chosen])
+            given[column] = nullable_series(column, number[chosen], present[chosen])
     if "correlation" not in given and len(runs.call):
         run = np.full(len(rows.event), -1)
         all_starts_ps = line.start_ps[rows.event]
@@ -285,7 +287,7 @@ def _activity_frame(
                 on_track = rows.position == place
                 run[on_track] = runs.at(track.device, all_starts_ps[on_track])
         run = run[chosen]
-        given["correlation"] = nullable("correlation", run, run >= 0)
+        given["correlation"] = nullable_series("correlation", run, run >= 0)
     return declared_frame(DEVICE_ACTIVITY.dtypes(), given, len(event))
 
 
@@ -299,7 +301,7 @@ def _name_columns(
         if key in rows.handles
     }
     kinds = [recording.tracks[it].kind for it in recording.activity_tracks]
-    on_core = by_row(np.array([kind == "core" for kind in kinds]), rows.position)
+    on_core = values_by_row(np.array([kind == "core" for kind in kinds]), rows.position)
     if on_core.any():
         types = recording.timeline.type[rows.event]
         none = no_handles(len(types))

@@ -19,7 +19,7 @@ from stepscope.rundir import shown_name
 from stepscope.trace.tables import DEVICES
 from stepscope.units import PS_PER_NS
 from stepscope.xspace.vocabulary import CLOCK_PLANE, ClockStat, EnvironmentStat
-from stepscope.xspace.wire import MalformedMessage, numbers_of
+from stepscope.xspace.wire import MalformedMessage, number_fields
 
 if TYPE_CHECKING:
     from stepscope.formats.xplane.decoded.recording import Recording
@@ -235,7 +235,7 @@ def _tracer_levels(options: bytes | None) -> tuple[int, int, int] | None:
     if options is None:
         return None
     try:
-        numbers = numbers_of(options)
+        numbers = number_fields(options)
     except MalformedMessage:
         return None
     host, device, python = (

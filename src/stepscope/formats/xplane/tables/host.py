@@ -11,7 +11,7 @@ from stepscope.formats.assemble import as_declared, is_loader_call, or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.formats.torch_allocations import allocation_rows
 from stepscope.formats.xplane.decoded.tracks import integer_stat
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import ALLOCATIONS
 from stepscope.xspace.vocabulary import PROGRAM_ORDINAL
 
@@ -112,8 +112,10 @@ def iterators_table(recording: Recording) -> pl.DataFrame | Unavailable:
             "start_ps": line.start_ps[rows],
             "dur_ps": line.dur_ps[rows],
             "long_name": long_names.gather(inverse),
-            "id": nullable("id", *stats["id"].integer_values()),
-            "parent_id": nullable("parent_id", *stats["parent_id"].integer_values()),
+            "id": nullable_series("id", *stats["id"].integer_values()),
+            "parent_id": nullable_series(
+                "parent_id", *stats["parent_id"].integer_values()
+            ),
         }
     )
 
@@ -126,7 +128,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     rows = _order_by_time(recording, rows)
     stats, texts = recording.values_at_rows(_KEYS, rows), recording.texts()
     numbers = {
-        column: nullable(column, *stats[key].integer_values())
+        column: nullable_series(column, *stats[key].integer_values())
         for column, key in (
             *_BYTES.items(),
             ("dtype", "data_type"),
@@ -143,7 +145,7 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
     memories = given.str.split("\0").list.first().replace("", None)
     if memories.null_count():
         parts = [
-            nullable(key, *stats[key].integer_values()).cast(pl.String)
+            nullable_series(key, *stats[key].integer_values()).cast(pl.String)
             for key in ("index_on_host", "device_ordinal")
         ]
         numbered = pl.select(
@@ -157,8 +159,8 @@ def allocations_table(recording: Recording) -> pl.DataFrame | Unavailable:
             "start_ps": recording.timeline.start_ps[rows],
             "kind": kinds.gather(recording.timeline.type[rows]),
             "allocator": memories,
-            "address": nullable("address", address.view(np.uint64), has_address),
-            "fragmentation": nullable(
+            "address": nullable_series("address", address.view(np.uint64), has_address),
+            "fragmentation": nullable_series(
                 "fragmentation", fragmentation, has_fragmentation
             ),
             **numbers,
@@ -193,10 +195,10 @@ def _torch_allocations(recording: Recording) -> pl.DataFrame | Unavailable:
         {
             "event": rows.astype(np.int32),
             "start_ps": recording.timeline.start_ps[rows],
-            "address": nullable("address", address.view(np.uint64), has_address),
+            "address": nullable_series("address", address.view(np.uint64), has_address),
             "asked_by": texts.series("op", texts.numbers(stats["tf_op"])),
             **{
-                column: nullable(column, *stats[key].integer_values())
+                column: nullable_series(column, *stats[key].integer_values())
                 for key, column in _TORCH_NUMBERS.items()
             },
         }

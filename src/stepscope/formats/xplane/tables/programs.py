@@ -17,7 +17,7 @@ import polars as pl
 from stepscope.formats.assemble import or_lost
 from stepscope.formats.declared_words import why_absent
 from stepscope.frozen import Frozen
-from stepscope.trace.reading.nullable import nullable
+from stepscope.trace.reading.nullable import nullable_series
 from stepscope.trace.tables import HLO_OPS, PARAMETERS, PLACE_BYTES, PLACE_TEXT
 from stepscope.xspace.vocabulary import MODEL_PLANE, ParameterStat
 from stepscope.xspace.wire import MalformedMessage
@@ -140,7 +140,7 @@ def parameters_table(recording: Recording) -> pl.DataFrame | Unavailable:
             "scope": columns[ParameterStat.SCOPE].fill_null(""),
             "shape": columns[ParameterStat.SHAPE],
             "dtype": columns[ParameterStat.DTYPE],
-            "trainable": nullable("trainable", trained[rows] != 0, known[rows]),
+            "trainable": nullable_series("trainable", trained[rows] != 0, known[rows]),
         }
     )
     sizes = pl.col("shape").str.json_decode(pl.List(pl.Int64()))
