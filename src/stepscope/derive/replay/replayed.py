@@ -322,9 +322,7 @@ def kept_share(graph: Graph, run: Replayed) -> float:
 def replayed_gain(graph: Graph, edit: Edit) -> Gain:
     """Replay a claim with the slack of every start, and without it.
 
-    With slack, every start is as much later than its edges ask for as it was recorded,
-    and what came from outside comes when it came. Without, nodes begin as soon as
-    their edges allow. Nothing gains more than the period less the largest floor.
+    Nothing gains more than the period less the largest floor.
     """
     chosen = graph.sampled
     period = (chosen.last_ps - chosen.first_ps) / chosen.count

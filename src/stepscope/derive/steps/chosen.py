@@ -52,15 +52,12 @@ class Steps(Frozen, frozen=True):
 
     Attributes:
         rows: One row per step in time order, columns `STEP_ROWS`.
-        source: `marker`, `device_line`, `stored_call`, `launch` or `period`.
-        confidence: How sure the steps are, from 0 to 1; the rules of the advice call
-            0.80 high and 0.60 medium.
-        on_device: True where the boundaries are times of device work, not of the
-            host.
-        last_end_ps: End of the last event on the track that shows the boundaries; None
-            of markers and stored lines, whose steps carry their own ends.
+        source: As in `Candidate`.
+        confidence: Likewise; the rules of the advice call 0.80 high and 0.60 medium.
+        on_device: As in `FoundSteps`.
+        last_end_ps: Likewise; None of stored lines, too.
         candidates: The candidates that were tried, the accepted one first.
-        stored: Spans of the stored step lines, columns `STORED_STEPS`.
+        stored: As in `StepCandidates`.
     """
 
     rows: pl.DataFrame
