@@ -99,7 +99,7 @@ def promise_file(path: str | os.PathLike[str]) -> Path:
     if "://" in os.fspath(path):
         raise BadInput.at(
             path,
-            "promises can be kept beside a local log directory only",
+            "promises can be kept next to a local log directory only",
             "Leave out --store, or copy the run first.",
         )
     target = Path(path).resolve()

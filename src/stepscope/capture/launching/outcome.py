@@ -146,7 +146,7 @@ def _recorded_text(note: Note, plan: RunPlan) -> str:
     if note.how == "waited":
         return (
             "it mostly waited for processes that it started, and none of those lasted: "
-            "annotations, counters and samples of its own functions were recorded"
+            "annotations, counters and samples of its functions were recorded"
             if note.path is not None
             else "it only started other processes and waited for them, so it was not "
             "recorded, and of those none was: they may have ended at once"

@@ -134,8 +134,8 @@ def _worker_paragraphs(result: InputPipelineResult) -> Iterator[Paragraph]:
     several = rows["host"].n_unique() > 1
     workers = int(rows.unique("host")["workers"].sum())
     yield Paragraph(
-        f"What the worker processes ({workers} sampled) do while steps run, of "
-        "their own time:",
+        f"What the worker processes ({workers} sampled) do while steps run, as "
+        "shares of their time:",
         role="dim",
     )
     for row in rows.head(_MOST_FUNCTIONS).iter_rows(named=True):
