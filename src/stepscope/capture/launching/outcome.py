@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 #: What a shell adds to the number of the signal that ended a program.
 BY_SIGNAL: Final = 128
 
-#: So many steps are a repetition.
+#: This many steps are a repetition.
 _REPEATED: Final = 2
 #: A process that lasts so much of its launcher is what was launched.
 _MUCH: Final = 0.25
-#: The window begins so many steps after those that are skipped: a step that is known
+#: The window begins this many steps after those that are skipped: a step that is known
 #: only by its end is not recorded where it is the first of all.
 _FIRST_KNOWN: Final = 2
 #: Longest list of programs in a sentence.

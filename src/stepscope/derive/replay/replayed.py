@@ -364,7 +364,7 @@ def largest_floor_ps(graph: Graph, edit: Edit) -> float:
     """Return the work per step of the track that has most of it after a claim.
 
     A stream cannot do its activities, nor a thread its pieces, in less than their sum;
-    what no longer holds up its stream counts by itself.
+    what no longer delays its stream counts by itself.
     """
     nodes, edges = graph.nodes, graph.edges
     apart = np.zeros(graph.count, np.bool_)

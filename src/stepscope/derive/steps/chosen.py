@@ -178,7 +178,7 @@ def choose_steps(step_candidates: StepCandidates, index: int) -> Steps:
 
 #: Work of a call that lasts less than this many steps is that of one step.
 _ONE_STEP: Final = 1.5
-#: Shorter ascending stretches than this are not worth a search of their own.
+#: Shorter ascending intervals than this are not worth a search of their own.
 _WORTHWHILE: Final = 4096
 
 
@@ -269,8 +269,8 @@ def _unite_call_activities(
 def _last_step_begun(starts: Int64s, times: Int64s) -> Int32s:
     """Return the last step that began by each time, -1 before the first.
 
-    Times come in few ascending stretches (one per track). The few starts are searched
-    for among the many times of a stretch, not the other way round.
+    Times come in few ascending intervals (one per track). The few starts are searched
+    for among the many times of an interval, not the other way round.
     """
     turns = np.flatnonzero(times[1:] < times[:-1]) + 1
     if len(turns) * _WORTHWHILE > len(times):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 #: Category of a call that waits for worker processes.
 _WAITED_FOR: Final = "waiting_for_workers"
-#: So many functions of worker processes are told here.
+#: This many functions of worker processes are told here.
 _MOST_FUNCTIONS: Final = 8
 #: Verdicts that this section reports; the findings report the others.
 _BOUND: Final = frozenset({"moderately_input_bound", "highly_input_bound"})
