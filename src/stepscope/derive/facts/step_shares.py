@@ -417,14 +417,7 @@ def _shares_of_device(
         if owner == "unexplained" or owner in account.missing
     )
     done = {topic: spans & judged for topic, spans in topic_spans.items()}
-    placed = {
-        (name, place): part
-        for name, spans in (idle | done).items()
-        for place, part in (
-            ("inside", spans - instants.between),
-            ("between", spans & instants.between),
-        )
-    }
+    placed = _spans_by_place(idle | done, instants.between)
     inside, out_of_steps = (
         {
             topic: tuple(placed[topic, place].within(starts, ends).tolist())
@@ -469,6 +462,17 @@ def _shares_of_device(
             if (part := placed[topic, place] & placed[owner, place])
         },
     )
+
+
+def _spans_by_place(
+    spans_by_name: Mapping[str, Spans], between: Spans
+) -> dict[tuple[str, str], Spans]:
+    """Divide spans into what lies inside steps and what lies between them."""
+    return {
+        (name, place): part
+        for name, spans in spans_by_name.items()
+        for place, part in (("inside", spans - between), ("between", spans & between))
+    }
 
 
 def _times_by_owner(
